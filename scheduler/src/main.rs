@@ -1,0 +1,3 @@
+//! The `clawjob` binary.
+
+fn main() {}
