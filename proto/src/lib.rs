@@ -12,8 +12,7 @@ pub mod v1 {
 pub mod json;
 
 /// The encoded `FileDescriptorSet` of the contract with all its imports.
-pub const FILE_DESCRIPTOR_SET: &[u8] =
-    include_bytes!(concat!(env!("OUT_DIR"), "/descriptor.bin"));
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptor.bin"));
 
 /// Major version of the session protocol: the package name's number.
 pub const PROTOCOL_MAJOR: u32 = 1;

@@ -1,1 +1,7 @@
-//! The ClawJob scheduler.
+//! The ClawJob scheduler: knows every job, fires it on time, and tells the truth about each run.
+//!
+//! Layers, top to bottom; arrows only point down:
+//! `runtime`/`config` → `api`/`console` → `trigger`, `dispatch`, `results`, `janitor` → `hub`,
+//! `node`, `board` → `store` → `model`, `clock`, `telemetry`.
+
+pub mod model;
