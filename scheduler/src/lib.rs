@@ -4,4 +4,6 @@
 //! `runtime`/`config` → `api`/`console` → `trigger`, `dispatch`, `results`, `janitor` → `hub`,
 //! `node`, `board` → `store` → `model`, `clock`, `telemetry`.
 
+pub mod clock;
 pub mod model;
+pub mod store;

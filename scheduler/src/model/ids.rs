@@ -1,0 +1,160 @@
+//! Identities: runs, jobs, apps, partitions.
+
+use std::{fmt, str::FromStr};
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use ulid::Ulid;
+
+/// How many partitions the jobs are spread over. Fixed when a database is created.
+pub const PARTITION_COUNT: u16 = 64;
+
+/// Row id of an app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AppId(pub i64);
+
+/// Row id of a job. A job made anew under an old name has another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobId(pub i64);
+
+impl JobId {
+    /// The partition the job belongs to: a multiplicative hash, so that jobs made one after the
+    /// other spread evenly.
+    pub fn partition(self) -> PartitionId {
+        let mixed = (self.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        PartitionId((mixed % u64::from(PARTITION_COUNT)) as u16)
+    }
+}
+
+/// A share of the jobs that a node may trigger: `0..PARTITION_COUNT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PartitionId(pub u16);
+
+/// A run's ULID. Its first 48 bits are milliseconds since 1970, so a lookup knows its day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RunId(pub Ulid);
+
+impl RunId {
+    /// The id of the run that a job's schedule makes for `fire_at`.
+    ///
+    /// It is a function of both, so the primary key itself is the unique key on (job, fire time):
+    /// whoever plans a fire time twice meets the row that is already there. The 80 bits after the
+    /// time are a hash; within one millisecond a million jobs collide with probability 4e-13.
+    pub fn scheduled(job: JobId, fire_at: DateTime<Utc>) -> Self {
+        let ms = fire_at.timestamp_millis();
+        let mut hash = Sha256::new();
+        hash.update(b"clawjob run");
+        hash.update(job.0.to_be_bytes());
+        hash.update(ms.to_be_bytes());
+        let digest = hash.finalize();
+        let mut tail = [0_u8; 16];
+        tail[6..].copy_from_slice(&digest[..10]);
+        Self(Ulid::from_parts(clamp_ms(ms), u128::from_be_bytes(tail)))
+    }
+
+    /// The id of a run made by hand (trigger, rerun, shard): created at `now`, otherwise random.
+    pub fn by_hand(now: DateTime<Utc>, random: u128) -> Self {
+        Self(Ulid::from_parts(clamp_ms(now.timestamp_millis()), random))
+    }
+
+    /// The smallest id of the given instant: bounds a search by time.
+    pub fn first_at(at: DateTime<Utc>) -> Self {
+        Self(Ulid::from_parts(clamp_ms(at.timestamp_millis()), 0))
+    }
+
+    /// The instant the id carries.
+    pub fn time(self) -> DateTime<Utc> {
+        let ms = i64::try_from(self.0.timestamp_ms()).unwrap_or(i64::MAX);
+        DateTime::from_timestamp_millis(ms).unwrap_or(DateTime::<Utc>::MAX_UTC)
+    }
+
+    /// The 16 bytes as stored.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.0.to_be_bytes()
+    }
+
+    /// From the 16 stored bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(Ulid(u128::from_be_bytes(bytes)))
+    }
+
+    /// As a UUID of the same bytes, the column type on Postgres.
+    pub fn to_uuid(self) -> uuid::Uuid {
+        uuid::Uuid::from_bytes(self.to_bytes())
+    }
+
+    /// From the UUID of the same bytes.
+    pub fn from_uuid(id: uuid::Uuid) -> Self {
+        Self::from_bytes(id.into_bytes())
+    }
+
+    /// The W3C trace id of the run: its own 16 bytes, so a run is one trace without a stored id.
+    pub fn trace_id(self) -> [u8; 16] {
+        self.to_bytes()
+    }
+}
+
+fn clamp_ms(ms: i64) -> u64 {
+    u64::try_from(ms).unwrap_or(0)
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for RunId {
+    type Err = ulid::DecodeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ulid::from_string(text).map(Self)
+    }
+}
+
+/// One attempt's identity on the wire: what every frame about it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AttemptRef {
+    /// The run.
+    pub run: RunId,
+    /// 1, 2, 3 …; grows per retry.
+    pub attempt: u32,
+    /// Grows per dispatch, even without a new attempt; SQL guards compare it.
+    pub fence: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(ms).expect("in range")
+    }
+
+    #[test]
+    fn the_same_fire_time_of_a_job_always_has_the_same_run_id() {
+        let first = RunId::scheduled(JobId(7), at(1_700_000_000_123));
+        assert_eq!(first, RunId::scheduled(JobId(7), at(1_700_000_000_123)));
+        assert_ne!(first, RunId::scheduled(JobId(8), at(1_700_000_000_123)));
+        assert_ne!(first, RunId::scheduled(JobId(7), at(1_700_000_000_124)));
+        assert_eq!(first.time(), at(1_700_000_000_123));
+    }
+
+    #[test]
+    fn ids_survive_text_bytes_and_uuid() {
+        let id = RunId::by_hand(at(1_700_000_000_000), 0x1234_5678_9abc_def0_1234);
+        assert_eq!(id.to_string().parse::<RunId>().expect("parses"), id);
+        assert_eq!(RunId::from_bytes(id.to_bytes()), id);
+        assert_eq!(RunId::from_uuid(id.to_uuid()), id);
+    }
+
+    #[test]
+    fn jobs_made_in_a_row_spread_over_all_partitions() {
+        let mut counts = vec![0_u32; usize::from(PARTITION_COUNT)];
+        for id in 1..=6400 {
+            counts[usize::from(JobId(id).partition().0)] += 1;
+        }
+        assert!(counts.iter().all(|count| (60..=140).contains(count)), "{counts:?}");
+    }
+}

@@ -1,0 +1,372 @@
+//! Everything that speaks SQL, behind one trait of domain operations.
+//!
+//! Two implementations with the same file names, [`sqlite`] and [`postgres`], pass one conformance
+//! suite (`tests/store.rs`). Rules that both keep:
+//!
+//! * A run that has not ended is one row of `open_run`; its end moves it into `ended_run`, which is
+//!   append-only and partitioned by day on Postgres. So what is hot stays small, what is shown in
+//!   lists is indexed on rows that never change, and old days are dropped whole.
+//! * Every update of a run is guarded by its state and fence, and says which rows it changed.
+//! * *Owner* operations are written on the session that holds the partition's lock (the pen). After
+//!   an error of one of them the caller must consider all its partitions lost and take them anew.
+//! * Whoever changes a run that another loop may be waiting for leaves its id in `run_inbox` in the
+//!   same transaction: the partition's owner collects it each second, or at once after a [`Topic`].
+//! * Times are the caller's (`now` is a parameter), in whole microseconds.
+
+pub mod ops;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use thiserror::Error;
+use tokio::sync::broadcast;
+
+use crate::model::{
+    app::{App, AppSpec},
+    executor::Executor,
+    ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
+    job::Job,
+    principal::Token,
+    run::{OpenRun, RunRecord},
+};
+use ops::*;
+
+/// Rows in one batch of an owner's statement: keeps a plan from delaying a dispatch by over 2 ms.
+pub const OWNER_BATCH_MAX: usize = 256;
+/// Rows in one batch of results.
+pub const RESULT_BATCH_MAX: usize = 256;
+/// Hints that may wait for a slow subscriber; older ones are dropped, since a sweep finds all.
+pub const HINTS_MAX: usize = 1024;
+
+/// Why an operation failed. Small and closed: the API maps each to one status.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum StoreError {
+    /// The named thing does not exist.
+    #[error("{0} not found")]
+    NotFound(String),
+    /// The name is taken.
+    #[error("{0} exists already")]
+    AlreadyExists(String),
+    /// A guard did not hold: stale etag, fence, epoch, or a state that forbids it.
+    #[error("{0}")]
+    Conflict(String),
+    /// The database can't be reached or is too slow; worth another try.
+    #[error("database unavailable: {0}")]
+    Unavailable(String),
+    /// A stored value can't be read.
+    #[error("stored data is damaged: {0}")]
+    Corrupt(String),
+    /// A fault of the program or the schema.
+    #[error("internal store error: {0}")]
+    Internal(String),
+}
+
+/// Result of a store operation.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// A hint that something changed. Lost ones cost at most one sweep (1 s).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// Jobs of the partition changed (`jobs_version` moved).
+    Jobs(PartitionId),
+    /// Runs of the partition wait in `run_inbox`.
+    Inbox(PartitionId),
+    /// Rows were added to the run event log, for watchers.
+    RunEvents,
+    /// An executor's session was claimed by another session: the holder of the older one ends it.
+    Session {
+        /// Executor row.
+        executor: i64,
+        /// The new epoch.
+        epoch: u64,
+    },
+    /// A token was revoked.
+    Tokens,
+    /// Log records of the run were stored.
+    Logs(RunId),
+}
+
+/// The store. All methods are safe to call from many tasks at once.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    // ---- system ------------------------------------------------------------------------------
+
+    /// `sqlite` or `postgres`.
+    fn kind(&self) -> &'static str;
+
+    /// Hints from this process's commits and, on Postgres, from other nodes' (debounced NOTIFY).
+    fn hints(&self) -> broadcast::Receiver<Topic>;
+
+    /// The database's clock; used to measure the node's offset and round trip.
+    async fn database_time(&self) -> Result<DateTime<Utc>>;
+
+    /// Named bytes made once per cluster: returns what is stored under `name`, storing `fresh` if
+    /// nothing is (page-token key, cluster id).
+    async fn cluster_secret(&self, name: &str, fresh: Vec<u8>) -> Result<Vec<u8>>;
+
+    /// Ends background tasks and connections; releases the locks. No call may follow.
+    async fn close(&self);
+
+    // ---- nodes and partitions ----------------------------------------------------------------
+
+    /// Writes this node's row (insert or refresh).
+    async fn put_node(&self, node: &NodeRow) -> Result<()>;
+
+    /// Marks a node as gone.
+    async fn remove_node(&self, id: &str, now: DateTime<Utc>) -> Result<()>;
+
+    /// All nodes seen within the last day.
+    async fn list_nodes(&self, now: DateTime<Utc>) -> Result<Vec<NodeRow>>;
+
+    /// Owner: tries to lock each of `want` that it does not hold and raises the epoch of those it
+    /// got. Returns the ones newly taken, with what the last owner left.
+    async fn take_partitions(
+        &self,
+        node: &str,
+        want: &[PartitionId],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<PartitionRow>>;
+
+    /// Owner: gives partitions back.
+    async fn release_partitions(&self, partitions: &[PartitionId]) -> Result<()>;
+
+    /// Owner: proves that the pen is alive and reads the versions of the partitions held; fails
+    /// with `Unavailable` when the locks are gone.
+    async fn check_partitions(&self, partitions: &[PartitionId]) -> Result<Vec<PartitionRow>>;
+
+    // ---- what an owner keeps in memory -------------------------------------------------------
+
+    /// Jobs of the partitions that changed after the given `jobs_version` (0: all that are not
+    /// deleted; else deleted ones too). A row that can't be read comes back with `problem` set and
+    /// an empty spec, and never fails the rest.
+    async fn load_jobs(&self, changed: &[(PartitionId, u64)]) -> Result<Vec<Job>>;
+
+    /// All open runs of the scope, with the specs of the revisions they refer to.
+    async fn load_open_runs(&self, scope: &RunScope) -> Result<OpenRuns>;
+
+    /// Owner: takes the waiting ids out of the inbox of the partitions (at most 1,000) and returns
+    /// their rows as they stand; an id without a row has ended or was removed.
+    async fn take_inbox(&self, partitions: &[PartitionId]) -> Result<InboxBatch>;
+
+    /// Which of the runs have not ended.
+    async fn still_open(&self, runs: &[RunId]) -> Result<Vec<RunId>>;
+
+    /// The newest end of a run of each job, if it has one: `delay` schedules count from it.
+    async fn last_ends(&self, jobs: &[JobId]) -> Result<Vec<(JobId, DateTime<Utc>)>>;
+
+    /// Refreshes `next_fire_at` of jobs, for showing only.
+    async fn show_next_fires(&self, next: &[(JobId, Option<DateTime<Utc>>)]) -> Result<()>;
+
+    // ---- owner's writes ----------------------------------------------------------------------
+
+    /// Owner: inserts planned runs and skips and moves the partitions' `planned_until` and
+    /// `served_until`, in one transaction. A partition whose epoch or jobs_version is not the given
+    /// one is left alone with all its rows. Rows whose id exists already, open or ended, are left
+    /// as they are. Returns the partitions that moved and the ids that were inserted.
+    async fn plan(&self, plan: &Plan, now: DateTime<Utc>) -> Result<Planned>;
+
+    /// Owner: QUEUED → DISPATCHED for the rows that are still QUEUED with the given fence; writes
+    /// executor, session and fence + 1, and the routes' cursors, in one transaction. Returns the
+    /// refs that may be sent; nothing else may.
+    async fn dispatch(&self, batch: &Dispatch, now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
+
+    /// Owner: RETRY_WAIT → QUEUED with the next attempt for those still waiting. Returns them.
+    async fn wake_retries(
+        &self,
+        runs: &[AttemptRef],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<AttemptRef>>;
+
+    /// Stored cursors of round-robin routes of the jobs.
+    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>>;
+
+    // ---- changes of runs, guarded by state and fence -----------------------------------------
+
+    /// DISPATCHED → RUNNING for refs that still are; sets the run's start when it has none.
+    async fn ack_runs(&self, acks: &[Ack]) -> Result<Vec<AttemptRef>>;
+
+    /// Ends runs: each moves from `open_run` to `ended_run` if its state is in `from` and its fence
+    /// is the given one. One answer per request, in order.
+    async fn end_runs(&self, ends: &[EndRun], now: DateTime<Utc>) -> Result<Vec<EndAnswer>>;
+
+    /// Open runs back to waiting: to RETRY_WAIT (keeping the ended attempt) or to QUEUED with the
+    /// same attempt, if state and fence hold. Leaves them in the inbox. Returns those changed.
+    async fn put_back(&self, runs: &[PutBack], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
+
+    /// Open runs → CANCELING with a reason, if state and fence hold. Leaves them in the inbox.
+    /// Returns those changed.
+    async fn mark_canceling(
+        &self,
+        kills: &[MarkCanceling],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<AttemptRef>>;
+
+    /// The open rows of the runs, as they stand.
+    async fn open_runs(&self, runs: &[RunId]) -> Result<Vec<OpenRun>>;
+
+    /// Why runs wait, for showing (`message` of QUEUED rows; not guarded by anything else).
+    async fn explain_waiting(&self, runs: &[(RunId, String)]) -> Result<()>;
+
+    /// Keeps what a result said that came too late. No error when the attempt is unknown.
+    async fn record_late(&self, late: &[LateResult]) -> Result<()>;
+
+    // ---- progress and logs -------------------------------------------------------------------
+
+    /// Keeps the newest progress and checkpoint of attempts.
+    async fn save_progress(&self, progress: &[ProgressRow]) -> Result<()>;
+
+    /// The newest checkpoint of each run, if it has one.
+    async fn load_checkpoints(&self, runs: &[RunId])
+    -> Result<Vec<(RunId, crate::model::Payload)>>;
+
+    /// Appends log records; those stored already are left out. Returns, per chunk in order, the
+    /// number of the last record that is stored now.
+    async fn append_logs(&self, chunks: &[LogAppend], now: DateTime<Utc>) -> Result<Vec<u64>>;
+
+    /// Log records of one attempt after `after_seq`, oldest first.
+    async fn list_logs(&self, query: &LogQuery) -> Result<LogPage>;
+
+    // ---- executors ---------------------------------------------------------------------------
+
+    /// Makes the caller's session the executor's current one: creates the row if need be, raises
+    /// the epoch, decides whether the process is the one before (same instance, principal and
+    /// resume token). Refused with `Conflict` when another living process has the id.
+    async fn claim_executor(&self, claim: &Claim, now: DateTime<Utc>) -> Result<Claimed>;
+
+    /// Signs of life of sessions (every 10 s, batched); rows of an older epoch are left alone.
+    async fn touch_executors(&self, seen: &[(i64, u64)], now: DateTime<Utc>) -> Result<()>;
+
+    /// The session ended. `left` says that the process will not come back (Goodbye).
+    async fn end_session(&self, row: i64, epoch: u64, left: bool, now: DateTime<Utc>)
+    -> Result<()>;
+
+    /// At start: every session this node held before is ended at `now`, for its executors to come
+    /// back within their grace.
+    async fn end_sessions_of(&self, node: &str, now: DateTime<Utc>) -> Result<u64>;
+
+    /// One executor.
+    async fn get_executor(&self, app: AppId, name: &str) -> Result<Executor>;
+
+    /// A page of executors, by (app, name).
+    async fn list_executors(&self, query: &ExecutorQuery) -> Result<Vec<Executor>>;
+
+    /// Sets or clears the cordon.
+    async fn cordon_executor(
+        &self,
+        app: AppId,
+        name: &str,
+        cordon: Option<&str>,
+    ) -> Result<Executor>;
+
+    /// Forgets an executor. `Conflict` while it is connected or open runs refer to it.
+    async fn delete_executor(&self, app: AppId, name: &str) -> Result<()>;
+
+    // ---- jobs --------------------------------------------------------------------------------
+
+    /// Creates a job: locks its partition's row, raises `jobs_version`, inserts job, revision and
+    /// the runs of its first seconds, in one transaction.
+    async fn create_job(&self, job: &NewJob, replan: Replan, now: DateTime<Utc>) -> Result<Job>;
+
+    /// Changes a job under its partition's row lock: raises `jobs_version`, removes the unsent
+    /// planned runs (those due after `now`; all of them if `change` says so), applies the change
+    /// and inserts what `replan` returns, in one transaction.
+    async fn change_job(
+        &self,
+        job: JobId,
+        change: &JobChange,
+        replan: Replan,
+        now: DateTime<Utc>,
+    ) -> Result<Job>;
+
+    /// One job by name; deleted ones are not found.
+    async fn get_job(&self, app: &str, name: &str) -> Result<Job>;
+
+    /// A page of jobs.
+    async fn list_jobs(&self, query: &JobQuery) -> Result<Vec<Job>>;
+
+    /// Revisions of a job, newest first, below `before` (0: from the newest).
+    async fn list_revisions(&self, job: JobId, before: u64, limit: u32) -> Result<Vec<Job>>;
+
+    // ---- runs for readers --------------------------------------------------------------------
+
+    /// Makes a run by hand, due at its `due_at`; leaves it in the inbox. A repeated request id with
+    /// the same body returns the first answer's run.
+    async fn create_run(
+        &self,
+        run: &NewRun,
+        request: Option<&RequestKey>,
+        now: DateTime<Utc>,
+    ) -> Result<RunId>;
+
+    /// One run in full.
+    async fn get_run(&self, id: RunId) -> Result<RunRecord>;
+
+    /// A page of runs; `full` adds params, output and attempts.
+    async fn list_runs(&self, query: &RunQuery) -> Result<Vec<RunRecord>>;
+
+    /// Runs by id, those that exist, in no order.
+    async fn get_runs(&self, ids: &[RunId], full: bool) -> Result<Vec<RunRecord>>;
+
+    /// Due and sent runs, for the cluster's page and metrics.
+    async fn count_open(&self, now: DateTime<Utc>) -> Result<OpenCounts>;
+
+    /// Events after the cursor, oldest first, at most `limit` batches; only such as no transaction
+    /// still open can come before. `None` as cursor gives no events, just the present end.
+    /// `NotFound` when the cursor is older than what is kept (1 h).
+    async fn run_events(&self, after: Option<EventCursor>, limit: u32) -> Result<RunEvents>;
+
+    // ---- apps --------------------------------------------------------------------------------
+
+    /// The app of that name, made if need be.
+    async fn ensure_app(&self, name: &str, now: DateTime<Utc>) -> Result<App>;
+
+    /// Creates an app.
+    async fn create_app(
+        &self,
+        name: &str,
+        spec: &AppSpec,
+        request: Option<&RequestKey>,
+        now: DateTime<Utc>,
+    ) -> Result<App>;
+
+    /// One app.
+    async fn get_app(&self, name: &str) -> Result<App>;
+
+    /// Apps by name after `after`; only those in `only` when given.
+    async fn list_apps(&self, after: &str, only: Option<&[String]>, limit: u32)
+    -> Result<Vec<App>>;
+
+    /// Replaces the spec if the version is still `version`.
+    async fn update_app(&self, id: AppId, spec: &AppSpec, version: u64) -> Result<App>;
+
+    /// Deletes an app with its executors' rows and its ended runs' visibility. `Conflict` while it
+    /// has jobs or open runs.
+    async fn delete_app(&self, id: AppId) -> Result<()>;
+
+    // ---- tokens ------------------------------------------------------------------------------
+
+    /// Stores a token. A repeated request id is `Conflict`: the secret can't be shown again.
+    async fn create_token(&self, token: &Token, request: Option<&RequestKey>) -> Result<()>;
+
+    /// A token by its public id, revoked ones too.
+    async fn find_token(&self, id: &str) -> Result<Token>;
+
+    /// Tokens by id after `after`.
+    async fn list_tokens(&self, after: &str, limit: u32) -> Result<Vec<Token>>;
+
+    /// Revokes a token; again is no error.
+    async fn revoke_token(&self, id: &str, now: DateTime<Utc>) -> Result<Token>;
+
+    /// Notes that tokens were used.
+    async fn touch_tokens(&self, ids: &[String], now: DateTime<Utc>) -> Result<()>;
+
+    // ---- upkeep ------------------------------------------------------------------------------
+
+    /// Makes the coming day partitions, removes what is past its retention, in bounded steps.
+    /// Returns whether more is left to do.
+    async fn prune(&self, keep: &Retention, now: DateTime<Utc>) -> Result<bool>;
+}
+
+/// A shared store.
+pub type SharedStore = Arc<dyn Store>;
