@@ -1,0 +1,286 @@
+//! A schedule made ready: checked, its zone loaded, its next fire time computable.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use chrono::{DateTime, NaiveDate, Utc};
+use sha2::{Digest, Sha256};
+
+use super::fault::{Reason, ScheduleError, quote};
+use super::local::Finder;
+use super::spec::Parsed;
+use super::zone::Zone;
+use super::{
+    Dialect, EXCLUDED_DATES_MAX, PERIOD_MAX, PERIOD_MIN, SPREAD_MAX, Schedule, Trigger, parse, walk,
+};
+
+/// Seconds of a day of the wall clock without a clock change.
+const DAY: i64 = 86_400;
+
+/// A checked schedule. Immutable and free of the job, so that equal schedules can share one.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    pub(super) plan: Plan,
+    pub(super) zone: Zone,
+    pub(super) zone_name: String,
+    /// In milliseconds since 1970, as all instants here.
+    start: Option<i64>,
+    end: Option<i64>,
+    spread_ms: u64,
+    excluded: BTreeSet<NaiveDate>,
+}
+
+/// The trigger, made ready.
+#[derive(Debug, Clone)]
+pub(super) enum Plan {
+    Cron(Box<Finder>),
+    /// A fixed rate; with a dialect when it was written as `@every`.
+    Every {
+        period_ms: i64,
+        dialect: Option<Dialect>,
+    },
+    At(i64),
+    Delay(Duration),
+    None,
+}
+
+pub(super) fn compile(schedule: &Schedule) -> Result<Compiled, Vec<ScheduleError>> {
+    let mut faults = Vec::new();
+    let plan = plan(&schedule.trigger).unwrap_or_else(|mut found| {
+        faults.append(&mut found);
+        Plan::None
+    });
+    let zone = Zone::load(&schedule.time_zone).map_err(|fault| faults.push(fault)).ok();
+    let out_of_range =
+        |field, message: String| ScheduleError::new(field, Reason::OutOfRange, message);
+    if let (Some(start), Some(end)) = (schedule.start_at, schedule.end_at)
+        && end < start
+    {
+        let message = format!("{end} lies before start_time {start}; put it after");
+        faults.push(out_of_range("end_time", message));
+    }
+    let spread_ms = whole_millis(schedule.spread).filter(|_| schedule.spread <= SPREAD_MAX);
+    if spread_ms.is_none() {
+        let message = "must be whole milliseconds and at most 24 h; shorten it".to_owned();
+        faults.push(out_of_range("spread", message));
+    }
+    if schedule.excluded_dates.len() > EXCLUDED_DATES_MAX {
+        let message = format!(
+            "has {} dates, at most {EXCLUDED_DATES_MAX} are taken; use a calendar",
+            schedule.excluded_dates.len()
+        );
+        faults.push(out_of_range("excluded_dates", message));
+    }
+    match (zone, spread_ms) {
+        (Some(zone), Some(spread_ms)) if faults.is_empty() => Ok(Compiled {
+            plan,
+            zone,
+            zone_name: schedule.time_zone.clone(),
+            start: schedule.start_at.map(|start| start.timestamp_millis()),
+            end: schedule.end_at.map(|end| end.timestamp_millis()),
+            spread_ms: u64::try_from(spread_ms).unwrap_or(0),
+            excluded: schedule.excluded_dates.iter().copied().collect(),
+        }),
+        _ => Err(faults),
+    }
+}
+
+fn plan(trigger: &Trigger) -> Result<Plan, Vec<ScheduleError>> {
+    match trigger {
+        Trigger::Cron { text, dialect } => match parse::parse(text, *dialect)? {
+            Parsed::Every { seconds, dialect } => {
+                let period_ms = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000);
+                Ok(Plan::Every { period_ms, dialect: Some(dialect) })
+            }
+            Parsed::Spec(spec) => match Finder::new(*spec) {
+                Ok(finder) => Ok(Plan::Cron(Box::new(finder))),
+                Err(why) => {
+                    let message = format!("{} is not taken: {why}", quote(text));
+                    Err(vec![ScheduleError::cron(message)])
+                }
+            },
+        },
+        Trigger::Interval(period) => {
+            let period_ms = period_millis("interval", *period)?;
+            Ok(Plan::Every { period_ms, dialect: None })
+        }
+        Trigger::At(at) => Ok(Plan::At(at.timestamp_millis())),
+        Trigger::Delay(delay) => {
+            period_millis("delay", *delay)?;
+            Ok(Plan::Delay(*delay))
+        }
+        Trigger::None => Ok(Plan::None),
+    }
+}
+
+fn period_millis(field: &'static str, period: Duration) -> Result<i64, Vec<ScheduleError>> {
+    let bounded = (PERIOD_MIN..=PERIOD_MAX).contains(&period);
+    whole_millis(period).filter(|_| bounded).ok_or_else(|| {
+        let message = format!(
+            "{period:?} is outside the bounds; use whole milliseconds from 1 s to 366 days"
+        );
+        vec![ScheduleError::new(field, Reason::OutOfRange, message)]
+    })
+}
+
+fn whole_millis(duration: Duration) -> Option<i64> {
+    let whole = duration.subsec_nanos() % 1_000_000 == 0;
+    i64::try_from(duration.as_millis()).ok().filter(|_| whole)
+}
+
+impl Compiled {
+    /// The dialect a cron text was read in, to be stored with it; `None` without a cron text.
+    pub fn dialect(&self) -> Option<Dialect> {
+        match &self.plan {
+            Plan::Cron(finder) => Some(finder.spec.dialect),
+            Plan::Every { dialect, .. } => *dialect,
+            _ => None,
+        }
+    }
+
+    /// The zone the schedule follows, as stored; `UTC` when none is.
+    pub fn time_zone(&self) -> &str {
+        if self.zone_name.is_empty() { "UTC" } else { &self.zone_name }
+    }
+
+    /// The first fire time strictly after `after`, in whole milliseconds; `None`: never again.
+    ///
+    /// `anchor` is the job's creation; a schedule with a start counts from its start instead. It
+    /// matters for interval and `@every` only. Delays and calendars are the caller's affair: a
+    /// delay gives `None`, see [`Compiled::delay`].
+    pub fn next_fire(&self, after: DateTime<Utc>, anchor: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let anchor = self.start.unwrap_or_else(|| anchor.timestamp_millis());
+        let mut after = after.timestamp_millis();
+        if let Some(start) = self.start {
+            after = after.max(start.saturating_sub(1));
+        }
+        // Each excluded date is passed at once, in two steps when the clock changes on it.
+        for _ in 0..=2 * self.excluded.len() {
+            let fire = self.next_any(after, anchor)?;
+            if self.end.is_some_and(|end| fire > end) {
+                return None;
+            }
+            if self.excluded.is_empty() {
+                return DateTime::from_timestamp_millis(fire);
+            }
+            match self.excluded_until(fire) {
+                None => return DateTime::from_timestamp_millis(fire),
+                Some(until) => after = until - 1,
+            }
+        }
+        None
+    }
+
+    /// The next fire time in milliseconds, whatever its date.
+    fn next_any(&self, after: i64, anchor: i64) -> Option<i64> {
+        match &self.plan {
+            Plan::Cron(finder) => walk::next(finder, &self.zone, after.div_euclid(1000))
+                .and_then(|fire| fire.checked_mul(1000)),
+            Plan::Every { period_ms, .. } => {
+                if after < anchor {
+                    return Some(anchor);
+                }
+                let passed = after.checked_sub(anchor)? / period_ms;
+                passed.checked_add(1)?.checked_mul(*period_ms)?.checked_add(anchor)
+            }
+            Plan::At(at) => (*at > after).then_some(*at),
+            Plan::Delay(_) | Plan::None => None,
+        }
+    }
+
+    /// The end of the excluded date on which this instant falls, or the clock change before it,
+    /// in milliseconds; `None` when its date is not excluded.
+    fn excluded_until(&self, fire: i64) -> Option<i64> {
+        let second = fire.div_euclid(1000);
+        let local = second + self.zone.offset_at(second);
+        let date = DateTime::from_timestamp(local, 0)?.date_naive();
+        if !self.excluded.contains(&date) {
+            return None;
+        }
+        let day_end = second + DAY - local.rem_euclid(DAY);
+        let change = self.zone.changes_after(second).next().map(|change| change.at);
+        Some(change.map_or(day_end, |at| at.min(day_end)).saturating_mul(1000))
+    }
+
+    /// The pause after a run's end, for a delay trigger.
+    pub fn delay(&self) -> Option<Duration> {
+        match self.plan {
+            Plan::Delay(delay) => Some(delay),
+            _ => None,
+        }
+    }
+
+    /// Whether the ends of runs plan the next one, instead of [`Compiled::next_fire`].
+    pub fn is_delay(&self) -> bool {
+        self.delay().is_some()
+    }
+
+    /// How much later than the fire time a job of this name is due: less than the spread, the
+    /// same on every node and in every version, whole milliseconds.
+    pub fn spread_offset(&self, job_name: &str) -> Duration {
+        if self.spread_ms == 0 {
+            return Duration::ZERO;
+        }
+        let digest = Sha256::digest(job_name.as_bytes());
+        let hash = digest.iter().take(8).fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+        // The hash as a fraction of the window.
+        let offset = u128::from(hash) * u128::from(self.spread_ms) >> 64;
+        Duration::from_millis(u64::try_from(offset).unwrap_or(0))
+    }
+
+    /// Whether a trigger that makes fire times has none left after `after`.
+    pub fn never_fires(&self, after: DateTime<Utc>, anchor: DateTime<Utc>) -> bool {
+        !matches!(self.plan, Plan::Delay(_) | Plan::None) && self.next_fire(after, anchor).is_none()
+    }
+
+    /// Refuses a schedule that never fires, as saving a job must.
+    ///
+    /// # Errors
+    /// One fault with [`Reason::NeverFires`], on the trigger's field.
+    pub fn check_fires(
+        &self,
+        after: DateTime<Utc>,
+        anchor: DateTime<Utc>,
+    ) -> Result<(), ScheduleError> {
+        if !self.never_fires(after, anchor) {
+            return Ok(());
+        }
+        let (field, why) = match &self.plan {
+            Plan::At(_) => ("at", "the instant has passed, or lies outside start and end"),
+            Plan::Cron(_) => {
+                ("cron", "no date up to the year 2100 fits, or none between start and end")
+            }
+            Plan::Every { dialect: Some(_), .. } => ("cron", "it has ended"),
+            _ => ("interval", "it has ended"),
+        };
+        let message = format!("never runs after {}: {why}; change the schedule", self.show(after));
+        Err(ScheduleError::new(field, Reason::NeverFires, message))
+    }
+
+    /// A word on a fire time that is not where the schedule names it: the local time that a clock
+    /// change left out. `None` for all others.
+    pub fn moved_remark(&self, fire: DateTime<Utc>) -> Option<String> {
+        let Plan::Cron(finder) = &self.plan else { return None };
+        let local = walk::moved_from(finder, &self.zone, fire.timestamp())?;
+        let named = DateTime::from_timestamp(local, 0)?.format("%Y-%m-%d %H:%M:%S");
+        Some(format!(
+            "{named} does not exist in {}: the clock jumps forward; the run starts at the jump, {}",
+            self.time_zone(),
+            self.show(fire)
+        ))
+    }
+
+    /// An instant on the schedule's wall clock.
+    pub(super) fn show(&self, at: DateTime<Utc>) -> String {
+        let second = at.timestamp();
+        let local = second.saturating_add(self.zone.offset_at(second));
+        match DateTime::from_timestamp(local, 0) {
+            Some(local) => format!(
+                "{} {}",
+                local.format("%Y-%m-%d %H:%M:%S"),
+                self.zone.abbreviation_at(second)
+            ),
+            None => at.to_string(),
+        }
+    }
+}
