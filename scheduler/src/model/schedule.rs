@@ -48,7 +48,7 @@ pub const EXCLUDED_DATES_MAX: usize = 1000;
 
 /// Whose cron it is: they number weekdays and join the two day fields differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Dialect {
     /// crontab: 5 fields, 0 and 7 are Sunday, day of month OR day of week.
     Unix,
@@ -71,7 +71,6 @@ impl Dialect {
 
 /// What makes a job fire.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Trigger {
     /// A cron expression or a macro.
     Cron {
@@ -102,7 +101,7 @@ pub struct Schedule {
     pub time_zone: String,
     /// No fire time before this instant; the anchor of an interval when set.
     pub start_at: Option<DateTime<Utc>>,
-    /// No fire time after this instant.
+    /// No fire time at or after this instant.
     pub end_at: Option<DateTime<Utc>>,
     /// Window over which the jobs of one fire time are spread, at most [`SPREAD_MAX`].
     pub spread: Duration,

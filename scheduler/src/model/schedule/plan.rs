@@ -54,9 +54,9 @@ pub(super) fn compile(schedule: &Schedule) -> Result<Compiled, Vec<ScheduleError
     let out_of_range =
         |field, message: String| ScheduleError::new(field, Reason::OutOfRange, message);
     if let (Some(start), Some(end)) = (schedule.start_at, schedule.end_at)
-        && end < start
+        && end <= start
     {
-        let message = format!("{end} lies before start_time {start}; put it after");
+        let message = format!("{end} is not after start_time {start}; put it later");
         faults.push(out_of_range("end_time", message));
     }
     let spread_ms = whole_millis(schedule.spread).filter(|_| schedule.spread <= SPREAD_MAX);
@@ -157,7 +157,7 @@ impl Compiled {
         // Each excluded date is passed at once, in two steps when the clock changes on it.
         for _ in 0..=2 * self.excluded.len() {
             let fire = self.next_any(after, anchor)?;
-            if self.end.is_some_and(|end| fire > end) {
+            if self.end.is_some_and(|end| fire >= end) {
                 return None;
             }
             if self.excluded.is_empty() {
