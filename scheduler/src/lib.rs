@@ -4,6 +4,10 @@
 //! `runtime`/`config` → `api`/`console` → `trigger`, `dispatch`, `results`, `janitor` → `hub`,
 //! `node`, `board` → `store` → `model`, `clock`, `telemetry`.
 
+pub mod board;
 pub mod clock;
 pub mod model;
+pub mod node;
+pub mod route;
 pub mod store;
+pub mod trigger;

@@ -5,6 +5,7 @@ pub mod executor;
 pub mod ids;
 pub mod job;
 pub mod log;
+pub mod misfire;
 pub mod principal;
 pub mod retry;
 pub mod run;

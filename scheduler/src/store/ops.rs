@@ -235,6 +235,21 @@ pub struct EndRun {
     pub message: String,
 }
 
+impl EndRun {
+    /// A QUEUED run that ends as SKIPPED (T22).
+    pub fn skip(attempt: AttemptRef, message: String) -> Self {
+        Self {
+            attempt,
+            from: StateSet::only(RunState::Queued),
+            to: RunState::Skipped,
+            end: AttemptEnd::default(),
+            output: None,
+            output_truncated: false,
+            message,
+        }
+    }
+}
+
 /// What became of an [`EndRun`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndAnswer {

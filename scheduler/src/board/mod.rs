@@ -1,0 +1,234 @@
+//! What an owner keeps in memory of its partitions: jobs with their next fire times, runs that are
+//! due, waiting or sent, and the limits among them. No I/O and no clock: the loops move it, the
+//! store's answers correct it.
+//!
+//! Memory may lag behind the rows, never the other way round: every write that follows from it is
+//! guarded in SQL, and whoever meets a failed guard reads the row again and merges it here.
+
+mod jobs;
+mod lanes;
+mod runs;
+
+use std::{
+    collections::{BTreeMap, BinaryHeap, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use chrono::{DateTime, Utc};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+pub use jobs::{JobEntry, Late, PlanStep};
+pub use lanes::{LaneKey, Pick};
+pub use runs::{DueStep, Live, Sent};
+
+use crate::{
+    model::{
+        app::{App, AppSpec},
+        ids::{AppId, JobId, PartitionId, RunId},
+        job::{Job, JobSpec},
+        run::OpenRun,
+        schedule::{Compiled, Schedule},
+    },
+    store::ops::{OpenRuns, PartitionRow},
+};
+use jobs::FireQueue;
+use runs::DueQueue;
+
+/// The owner's memory, shared by its loops and by whoever hears of a run's end.
+#[derive(Default)]
+pub struct Board {
+    inner: Mutex<Inner>,
+    /// Wakes the owner's loop early when a run's end or return lets something else go on.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Inner {
+    partitions: BTreeMap<PartitionId, PartitionRow>,
+    jobs: HashMap<JobId, JobEntry>,
+    fires: FireQueue,
+    runs: HashMap<RunId, Live>,
+    due: DueQueue,
+    lanes: HashMap<Arc<LaneKey>, lanes::Lane>,
+    /// Sent runs by executor, for the judgement of lost ones.
+    sent: HashMap<(AppId, Arc<str>), HashSet<RunId>>,
+    /// (when to look, run, fence): timeouts and queue timeouts. Outdated entries fall through.
+    deadlines: BinaryHeap<std::cmp::Reverse<(DateTime<Utc>, RunId, u64)>>,
+    /// Equal schedules share one compiled form.
+    compiled: HashMap<Schedule, Arc<Compiled>>,
+    served_until: Option<DateTime<Utc>>,
+    apps: HashMap<AppId, AppSpec>,
+}
+
+/// What an owner loads when it takes partitions.
+#[derive(Default)]
+pub struct Adoption {
+    /// The partitions' rows.
+    pub partitions: Vec<PartitionRow>,
+    /// Their jobs.
+    pub jobs: Vec<Job>,
+    /// Their open runs.
+    pub open: OpenRuns,
+    /// Stored round-robin cursors.
+    pub cursors: Vec<(JobId, u64)>,
+    /// Newest ends of runs of jobs with a delay.
+    pub last_ends: Vec<(JobId, DateTime<Utc>)>,
+}
+
+impl Board {
+    /// Takes over partitions with what the store has of them.
+    pub fn adopt(&self, adoption: Adoption) {
+        let mut inner = self.inner.lock();
+        for row in &adoption.partitions {
+            inner.partitions.insert(row.id, *row);
+            let served = inner.served_until.map_or(row.served_until, |at| at.min(row.served_until));
+            inner.served_until = Some(served);
+        }
+        let ends: HashMap<_, _> = adoption.last_ends.into_iter().collect();
+        let cursors: HashMap<_, _> = adoption.cursors.into_iter().collect();
+        for job in adoption.jobs {
+            let id = job.id;
+            inner.put_job(job);
+            if let Some(entry) = inner.jobs.get_mut(&id) {
+                entry.cursor = cursors.get(&id).copied().unwrap_or(0);
+                entry.last_end = ends.get(&id).copied();
+            }
+        }
+        let specs = index(&adoption.open);
+        for run in adoption.open.runs {
+            inner.merge_run(run, &specs);
+        }
+        let ids: Vec<JobId> = inner.jobs.keys().copied().collect();
+        for id in ids {
+            inner.queue_next_fire(id);
+        }
+    }
+
+    /// Forgets everything: the pen is gone, and with it every partition.
+    pub fn clear(&self) {
+        *self.inner.lock() = Inner::default();
+    }
+
+    /// The partitions held.
+    pub fn partitions(&self) -> Vec<PartitionRow> {
+        self.inner.lock().partitions.values().copied().collect()
+    }
+
+    /// Puts changed jobs in place, with all their open runs as they stand, and the versions of
+    /// their partitions.
+    pub fn replace_jobs(&self, rows: &[PartitionRow], jobs: Vec<Job>, open: OpenRuns) {
+        let mut inner = self.inner.lock();
+        for row in rows {
+            if let Some(held) = inner.partitions.get_mut(&row.id) {
+                held.jobs_version = row.jobs_version;
+                held.planned_until = held.planned_until.max(row.planned_until);
+            }
+        }
+        let changed: HashSet<JobId> = jobs.iter().map(|job| job.id).collect();
+        let stale: Vec<RunId> = inner
+            .runs
+            .values()
+            .filter(|live| changed.contains(&live.run.job))
+            .map(|live| live.run.id)
+            .collect();
+        let there: HashSet<RunId> = open.runs.iter().map(|run| run.id).collect();
+        for id in stale.into_iter().filter(|id| !there.contains(id)) {
+            inner.drop_run(id, None);
+        }
+        for job in jobs {
+            inner.put_job(job);
+        }
+        let specs = index(&open);
+        for run in open.runs {
+            inner.merge_run(run, &specs);
+        }
+        for id in changed {
+            inner.queue_next_fire(id);
+        }
+    }
+
+    /// Puts rows in place as they stand; of `asked`, those without a row have ended or were
+    /// removed.
+    pub fn merge(&self, asked: &[RunId], open: OpenRuns) {
+        let mut inner = self.inner.lock();
+        let specs = index(&open);
+        let there: HashSet<RunId> = open.runs.iter().map(|run| run.id).collect();
+        for run in open.runs {
+            inner.merge_run(run, &specs);
+        }
+        for id in asked.iter().filter(|id| !there.contains(id)) {
+            inner.drop_run(*id, None);
+        }
+    }
+
+    /// A run has ended (at `at`): frees what it held. Safe to call for unknown runs.
+    pub fn ended(&self, run: RunId, at: DateTime<Utc>) {
+        if self.inner.lock().drop_run(run, Some(at)) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Returns when a run's end has let in another, or planned one.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Sets what operators said of the apps.
+    pub fn set_apps(&self, apps: Vec<App>) {
+        self.inner.lock().apps = apps.into_iter().map(|app| (app.id, app.spec)).collect();
+    }
+
+    /// How long an executor of the run may be out of contact: the job's word, else the app's.
+    pub fn lost_after(&self, run: &OpenRun, spec: &JobSpec) -> Option<Duration> {
+        spec.lost_after.or_else(|| self.inner.lock().apps.get(&run.app)?.lost_after)
+    }
+
+    /// The job, if it is one of this owner's.
+    pub fn job(&self, id: JobId) -> Option<Arc<Job>> {
+        self.inner.lock().jobs.get(&id).map(|entry| entry.job.clone())
+    }
+
+    /// The spec of the revision that a run was planned with.
+    pub fn spec_of(&self, run: RunId) -> Option<Arc<JobSpec>> {
+        self.inner.lock().runs.get(&run).map(|live| live.spec.clone())
+    }
+
+    /// The run as remembered.
+    pub fn run(&self, id: RunId) -> Option<OpenRun> {
+        self.inner.lock().runs.get(&id).map(|live| live.run.clone())
+    }
+
+    /// How many jobs and runs are held, for metrics.
+    pub fn sizes(&self) -> (usize, usize) {
+        let inner = self.inner.lock();
+        (inner.jobs.len(), inner.runs.len())
+    }
+
+    /// Up to here due runs were taken in hand; `None` before anything was adopted.
+    pub fn served_until(&self) -> Option<DateTime<Utc>> {
+        self.inner.lock().served_until
+    }
+
+    /// Everything due until `now` is in hand.
+    pub fn set_served(&self, now: DateTime<Utc>) {
+        self.inner.lock().served_until = Some(now);
+    }
+
+    /// When the next planned run is due or the next deadline passes; `None`: nothing is known.
+    pub fn next_wake(&self) -> Option<DateTime<Utc>> {
+        let inner = self.inner.lock();
+        let deadline = inner.deadlines.peek().map(|entry| entry.0.0);
+        match (inner.due.next(), deadline) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+type Specs = HashMap<(JobId, u64), Arc<JobSpec>>;
+
+fn index(open: &OpenRuns) -> Specs {
+    open.specs.iter().map(|spec| ((spec.job, spec.revision), spec.spec.clone())).collect()
+}

@@ -1,0 +1,139 @@
+//! What becomes of fire times that passed while nobody dispatched.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::job::{JobSpec, MISFIRE_MAX_DEFAULT, MISFIRE_WINDOW_DEFAULT, MisfirePolicy};
+
+/// Missed fire times counted one by one per job and gap; a longer gap is said to hold "more than"
+/// so many. Bounds the work after a long outage.
+pub const MISSED_COUNT_MAX: usize = 10_000;
+
+/// A job's missed fire times in one gap, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Missed {
+    /// The newest ones, at most [`MISSED_COUNT_MAX`].
+    pub newest: Vec<DateTime<Utc>>,
+    /// The oldest one, when it is not in `newest`.
+    pub first: Option<DateTime<Utc>>,
+}
+
+/// A stretch of fire times that one SKIPPED row stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The first.
+    pub first: DateTime<Utc>,
+    /// The last.
+    pub last: DateTime<Utc>,
+    /// How many; at least so many when `more`.
+    pub count: u32,
+    /// The count stopped at [`MISSED_COUNT_MAX`].
+    pub more: bool,
+}
+
+/// The missed fire times (oldest first) that the job's policy makes up for, each as a run.
+pub fn make_up(spec: &JobSpec, missed: &[DateTime<Utc>], now: DateTime<Utc>) -> Vec<DateTime<Utc>> {
+    let keep = match spec.misfire {
+        MisfirePolicy::Skip => 0,
+        MisfirePolicy::FireOnce => 1,
+        MisfirePolicy::FireAll => {
+            let max =
+                if spec.misfire_max == 0 { MISFIRE_MAX_DEFAULT } else { spec.misfire_max } as usize;
+            let window = spec.misfire_window.unwrap_or(MISFIRE_WINDOW_DEFAULT);
+            let within = missed.iter().rev().take_while(|at| age(now, **at) <= window);
+            within.take(max).count()
+        }
+    };
+    missed[missed.len().saturating_sub(keep)..].to_vec()
+}
+
+/// What is left of the missed fire times once those in `made_up` are taken out.
+pub fn gap(missed: &Missed, made_up: &[DateTime<Utc>]) -> Option<Gap> {
+    let left: Vec<_> = missed.newest.iter().filter(|at| !made_up.contains(at)).copied().collect();
+    let first = missed.first.or(left.first().copied())?;
+    Some(Gap {
+        first,
+        last: left.last().copied().unwrap_or(first),
+        count: u32::try_from(left.len()).unwrap_or(u32::MAX).max(1),
+        more: missed.first.is_some(),
+    })
+}
+
+/// The line that a SKIPPED row of the gap shows.
+pub fn explain(spec: &JobSpec, gap: &Gap) -> String {
+    let count = if gap.more {
+        format!("more than {} fire times were", gap.count)
+    } else if gap.count == 1 {
+        "1 fire time was".to_owned()
+    } else {
+        format!("{} fire times were", gap.count)
+    };
+    let policy = match spec.misfire {
+        MisfirePolicy::Skip => "the misfire policy SKIP leaves them out",
+        MisfirePolicy::FireOnce => "the misfire policy FIRE_ONCE makes up for the newest only",
+        MisfirePolicy::FireAll => "beyond the bounds of the misfire policy FIRE_ALL",
+    };
+    format!("{count} missed while no scheduler was serving; {policy}")
+}
+
+fn age(now: DateTime<Utc>, at: DateTime<Utc>) -> Duration {
+    (now - at).to_std().unwrap_or(Duration::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minute: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_700_000_000 + 60 * minute, 0).expect("in range")
+    }
+
+    fn spec(misfire: MisfirePolicy) -> JobSpec {
+        JobSpec { misfire, ..JobSpec::default() }
+    }
+
+    fn hourly_gap() -> Missed {
+        Missed { newest: (1..=6).map(|i| at(10 * i)).collect(), first: None }
+    }
+
+    #[test]
+    fn x12_an_hour_of_outage_fires_none_one_or_all_of_six() {
+        let counts = [MisfirePolicy::Skip, MisfirePolicy::FireOnce, MisfirePolicy::FireAll]
+            .map(|policy| make_up(&spec(policy), &hourly_gap().newest, at(61)).len());
+        assert_eq!(counts, [0, 1, 6]);
+    }
+
+    #[test]
+    fn fire_once_takes_the_newest_and_the_rest_is_one_gap() {
+        let missed = hourly_gap();
+        let made_up = make_up(&spec(MisfirePolicy::FireOnce), &missed.newest, at(61));
+        assert_eq!(made_up, [at(60)]);
+        let gap = gap(&missed, &made_up).expect("five are left");
+        assert_eq!((gap.first, gap.last, gap.count, gap.more), (at(10), at(50), 5, false));
+    }
+
+    #[test]
+    fn fire_all_keeps_to_its_maximum_and_its_window() {
+        let mut all = spec(MisfirePolicy::FireAll);
+        all.misfire_max = 2;
+        assert_eq!(make_up(&all, &hourly_gap().newest, at(61)), [at(50), at(60)]);
+        all.misfire_max = 0;
+        all.misfire_window = Some(Duration::from_secs(25 * 60));
+        assert_eq!(make_up(&all, &hourly_gap().newest, at(61)), [at(40), at(50), at(60)]);
+    }
+
+    #[test]
+    fn a_gap_too_long_to_count_says_more_than() {
+        let missed = Missed { newest: vec![at(50), at(60)], first: Some(at(0)) };
+        let gap = gap(&missed, &[at(60)]).expect("the old ones are left");
+        assert_eq!((gap.first, gap.last, gap.more), (at(0), at(50), true));
+        assert!(explain(&spec(MisfirePolicy::FireOnce), &gap).starts_with("more than"));
+    }
+
+    #[test]
+    fn nothing_missed_leaves_no_gap() {
+        assert_eq!(gap(&Missed::default(), &[]), None);
+        assert!(make_up(&spec(MisfirePolicy::FireOnce), &[], at(0)).is_empty());
+    }
+}
