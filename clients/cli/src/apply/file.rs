@@ -1,0 +1,235 @@
+//! Reads job files: YAML (JSON is YAML too) of one or more documents, each a job, a list of jobs,
+//! or a mapping with `app` and `jobs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clawjob_proto::{json, v1::Job};
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+
+use super::normalize;
+use crate::{
+    context::Context,
+    error::CliError,
+    names::{self, Kind},
+    values,
+};
+
+/// Most jobs that are read at once.
+const JOBS_MAX: usize = 10_000;
+/// Most faults that are told at once.
+const FAULTS_MAX: usize = 100;
+
+/// What the files want.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    /// In the files' order.
+    pub(crate) jobs: Vec<Job>,
+    /// The apps that the files name, those without jobs included: what prune may touch.
+    pub(crate) apps: BTreeSet<String>,
+}
+
+/// Reads all files; `-` is stdin.
+///
+/// # Errors
+/// All faults of all files at once.
+pub(crate) fn read(ctx: &mut Context<'_>, files: &[String]) -> Result<Wanted, CliError> {
+    let mut reader = Reader { app: ctx.app.clone(), ..Reader::default() };
+    for file in files {
+        match values::read_input(file, ctx.term) {
+            Ok(text) => reader.text(&text, file),
+            Err(e) => reader.faults.push(e.to_string()),
+        }
+    }
+    reader.finish()
+}
+
+#[derive(Default)]
+struct Reader {
+    app: Option<String>,
+    wanted: Wanted,
+    /// Where each job was first found.
+    places: BTreeMap<String, String>,
+    faults: Vec<String>,
+}
+
+impl Reader {
+    fn text(&mut self, text: &str, file: &str) {
+        for (index, document) in serde_norway::Deserializer::from_str(text).enumerate() {
+            let place =
+                if index == 0 { file.into() } else { format!("{file}, document {}", index + 1) };
+            match serde_norway::Value::deserialize(document) {
+                // An empty document, as after a final `---`.
+                Ok(serde_norway::Value::Null) => {}
+                Ok(value) => match to_json(value, &place) {
+                    Ok(value) => self.document(value, &place),
+                    Err(fault) => self.faults.push(fault),
+                },
+                Err(e) => {
+                    // The parser cannot find its way again after such a fault.
+                    self.faults.push(format!("{place}: not YAML: {e}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn document(&mut self, value: Value, place: &str) {
+        let app = self.app.clone();
+        match value {
+            Value::Array(jobs) => self.jobs(jobs, app.as_deref(), place),
+            Value::Object(mut map) if map.contains_key("jobs") => {
+                let app = match map.remove("app") {
+                    Some(Value::String(own)) => match names::app_id(&own) {
+                        Ok(id) => Some(id.to_owned()),
+                        Err(e) => {
+                            self.faults.push(format!("{place}: {e}"));
+                            app
+                        }
+                    },
+                    Some(_) => {
+                        self.faults.push(format!("{place}: app: must be a word, such as demo"));
+                        app
+                    }
+                    None => app,
+                };
+                // What a list of jobs printed by the client carries besides.
+                map.remove("nextPageToken");
+                match map.remove("jobs") {
+                    Some(Value::Array(jobs)) => {
+                        self.wanted.apps.extend(app.clone());
+                        self.jobs(jobs, app.as_deref(), place);
+                    }
+                    _ => self.faults.push(format!("{place}: jobs: must be a list")),
+                }
+                let unknown = map.keys();
+                self.faults.extend(unknown.map(|key| {
+                    format!("{place}: {key}: unknown beside jobs; only app may stand there")
+                }));
+            }
+            Value::Object(job) => self.job(job, app.as_deref(), place),
+            _ => self.faults.push(format!("{place}: must be a job, or a list of jobs")),
+        }
+    }
+
+    fn jobs(&mut self, jobs: Vec<Value>, app: Option<&str>, place: &str) {
+        for (index, job) in jobs.into_iter().enumerate() {
+            let place = format!("{place}: jobs[{index}]");
+            match job {
+                Value::Object(job) => self.job(job, app, &place),
+                _ => self.faults.push(format!("{place}: must be a job: keys and values")),
+            }
+        }
+    }
+
+    fn job(&mut self, mut map: Map<String, Value>, app: Option<&str>, place: &str) {
+        let own = map.remove("app");
+        let app = match &own {
+            Some(Value::String(own)) => Some(own.as_str()),
+            Some(_) => {
+                self.faults.push(format!("{place}.app: must be a word, such as demo"));
+                app
+            }
+            None => app,
+        };
+        let name = match map.remove("name") {
+            Some(Value::String(name)) => names::full(Kind::Job, &name, app),
+            Some(_) => Err(CliError::usage("must be text: APP/JOB, or JOB with app")),
+            None => Err(CliError::usage("missing: write APP/JOB, or JOB with app")),
+        };
+        let name = match name {
+            Ok(name) => name,
+            Err(e) => {
+                self.faults.push(format!("{place}.name: {e}"));
+                // Its other faults are told all the same.
+                String::new()
+            }
+        };
+        let place = if name.is_empty() {
+            place.into()
+        } else {
+            format!("{place} ({})", names::short(&name))
+        };
+        if !name.is_empty()
+            && let Some(first) = self.places.insert(name.clone(), place.clone())
+        {
+            self.faults.push(format!("{place}: the same job again; it stands at {first} already"));
+        }
+        let before = self.faults.len();
+        let app = names::split(&name).map(|(app, _)| app.to_owned());
+        let value = normalize::job(map, app.as_deref(), &place, &mut self.faults);
+        if self.faults.len() > before || name.is_empty() {
+            return;
+        }
+        match json::from_value::<Job>(value, false) {
+            Ok(job) => {
+                self.wanted.apps.extend(app);
+                self.wanted.jobs.push(Job { name, ..job });
+            }
+            Err(e) => self.faults.push(format!("{place}: {e}")),
+        }
+    }
+
+    fn finish(mut self) -> Result<Wanted, CliError> {
+        if self.wanted.jobs.len() > JOBS_MAX {
+            self.faults.push(format!("more than {JOBS_MAX} jobs: split the file"));
+        }
+        if self.faults.is_empty() {
+            return Ok(self.wanted);
+        }
+        let more = self.faults.len().saturating_sub(FAULTS_MAX);
+        self.faults.truncate(FAULTS_MAX);
+        if more > 0 {
+            self.faults.push(format!("and {more} more faults"));
+        }
+        Err(CliError::Usage(self.faults))
+    }
+}
+
+/// YAML as JSON: keys are text, numbers finite, tags unknown.
+fn to_json(value: serde_norway::Value, place: &str) -> Result<Value, String> {
+    use serde_norway::Value as Yaml;
+    Ok(match value {
+        Yaml::Null => Value::Null,
+        Yaml::Bool(value) => Value::Bool(value),
+        Yaml::String(value) => Value::String(value),
+        Yaml::Number(number) => serde_json::to_value(&number)
+            .ok()
+            .filter(Value::is_number)
+            .ok_or_else(|| format!("{place}: {number} is no number that JSON has"))?,
+        Yaml::Sequence(items) => {
+            let items = items.into_iter().enumerate();
+            let items = items.map(|(index, item)| to_json(item, &format!("{place}[{index}]")));
+            Value::Array(items.collect::<Result<_, _>>()?)
+        }
+        Yaml::Mapping(pairs) => {
+            let mut map = Map::new();
+            for (key, value) in pairs {
+                let key = match key {
+                    Yaml::String(key) => key,
+                    Yaml::Number(key) => key.to_string(),
+                    Yaml::Bool(key) => key.to_string(),
+                    _ => return Err(format!("{place}: a key must be text")),
+                };
+                let value = to_json(value, &format!("{place}.{key}"))?;
+                map.insert(key, value);
+            }
+            Value::Object(map)
+        }
+        Yaml::Tagged(tagged) => return Err(format!("{place}: tag {} is unknown", tagged.tag)),
+    })
+}
+
+#[cfg(test)]
+pub(super) fn parse(text: &str, app: Option<&str>) -> Result<Wanted, Vec<String>> {
+    let mut reader = Reader { app: app.map(String::from), ..Reader::default() };
+    reader.text(text, "f.yaml");
+    reader.finish().map_err(|e| match e {
+        CliError::Usage(faults) => faults,
+        other => vec![other.to_string()],
+    })
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -1,0 +1,16 @@
+//! `clawjob apply` and `clawjob export`: jobs as a file.
+
+mod diff;
+mod export;
+mod file;
+mod friendly;
+mod normalize;
+mod plan;
+mod write;
+
+pub(crate) use export::run as run_export;
+pub(crate) use file::read;
+
+pub(crate) use export::ExportArgs;
+pub(crate) use write::ApplyArgs;
+pub(crate) use write::run;

@@ -1,0 +1,167 @@
+//! What must be done so that the server has what the files want.
+
+use std::collections::BTreeSet;
+
+use clawjob_proto::v1::{Job, ListJobsRequest, UpdateJobRequest, job};
+use prost_types::FieldMask;
+use tonic::Code;
+
+use super::{
+    diff::{self, Change},
+    file::Wanted,
+};
+use crate::{
+    client::Client,
+    error::CliError,
+    jobs, names,
+    paging::{self, ListArgs},
+    render,
+};
+
+/// What becomes of one job.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// It is not there yet.
+    Create(Box<Job>),
+    /// Fields differ, the state may.
+    Update {
+        /// What the file wants.
+        job: Box<Job>,
+        /// What changes, the server's defaults included.
+        changes: Vec<Change>,
+        /// Under this etag only: what was compared is what is replaced.
+        etag: String,
+        /// The state to bring it to, when that differs.
+        state: Option<job::State>,
+    },
+    /// It is as wanted.
+    Keep,
+    /// It is in none of the files.
+    Delete {
+        /// Under this etag only.
+        etag: String,
+    },
+}
+
+/// One job and what becomes of it.
+#[derive(Debug)]
+pub(super) struct Step {
+    /// Full name.
+    pub(super) name: String,
+    /// What is to be done.
+    pub(super) action: Action,
+}
+
+/// Compares every wanted job with the server's, which checks each change without making it; so
+/// nothing is written unless all of it is valid.
+///
+/// # Errors
+/// All jobs that the server refuses, at once; anything else at once.
+pub(super) async fn make(
+    client: &mut Client,
+    wanted: &Wanted,
+    prune: bool,
+) -> Result<Vec<Step>, CliError> {
+    let (mut steps, mut refusals, mut first) = (Vec::new(), Vec::new(), None);
+    for job in &wanted.jobs {
+        match compare(client, job).await {
+            Ok(action) => steps.push(Step { name: job.name.clone(), action }),
+            Err(CliError::Status(status)) if is_about_the_job(status.code()) => {
+                let e = CliError::Status(status);
+                refusals.push(format!("{}: {}", names::short(&job.name), render::brief(&e)));
+                first.get_or_insert(e);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    match (first, refusals.len()) {
+        (None, _) => {}
+        // One refusal is told in full.
+        (Some(e), 1) => return Err(e),
+        (Some(_), _) => return Err(CliError::Usage(refusals)),
+    }
+    if prune {
+        let kept: BTreeSet<&str> = wanted.jobs.iter().map(|job| job.name.as_str()).collect();
+        for app in &wanted.apps {
+            steps.extend(surplus(client, app, &kept).await?);
+        }
+    }
+    Ok(steps)
+}
+
+/// Whether an error speaks about one job, and not about the connection or the caller.
+fn is_about_the_job(code: Code) -> bool {
+    matches!(code, Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange)
+}
+
+async fn compare(client: &mut Client, wanted: &Job) -> Result<Action, CliError> {
+    let current = match jobs::get(client, wanted.name.clone()).await {
+        Ok(current) => current,
+        Err(CliError::Status(status)) if status.code() == Code::NotFound => {
+            jobs::create_job(client, wanted.clone(), true).await?;
+            return Ok(Action::Create(Box::new(wanted.clone())));
+        }
+        Err(e) => return Err(e),
+    };
+    let mut job = wanted.clone();
+    job.etag.clone_from(&current.etag);
+    // The server's answer has its defaults filled in as the current job has them: only that makes
+    // the comparison fair.
+    let checked = jobs::write(client, replacement(job.clone(), true)).await?;
+    let changes = diff::changes(&current, &checked)?;
+    let state = state_change(&current, wanted);
+    if changes.is_empty() && state.is_none() {
+        return Ok(Action::Keep);
+    }
+    Ok(Action::Update { job: Box::new(job), changes, etag: current.etag, state })
+}
+
+/// A full replacement of a job: what the file leaves out goes back to its default.
+pub(super) fn replacement(job: Job, validate_only: bool) -> UpdateJobRequest {
+    UpdateJobRequest {
+        job: Some(job),
+        update_mask: Some(FieldMask { paths: vec!["*".into()] }),
+        allow_missing: false,
+        validate_only,
+    }
+}
+
+/// The state that the file asks for, when the job is not in it.
+fn state_change(current: &Job, wanted: &Job) -> Option<job::State> {
+    let paused = current.state == i32::from(job::State::Paused);
+    match job::State::try_from(wanted.state) {
+        Ok(job::State::Paused) if !paused => Some(job::State::Paused),
+        Ok(job::State::Active) if paused => Some(job::State::Active),
+        _ => None,
+    }
+}
+
+/// The jobs of an app that no file names.
+async fn surplus(
+    client: &mut Client,
+    app: &str,
+    kept: &BTreeSet<&str>,
+) -> Result<Vec<Step>, CliError> {
+    let all = ListArgs { limit: 0, page_token: String::new() };
+    let parent = format!("apps/{app}");
+    let fetch = async |client: &mut Client, size, token| {
+        let parent = parent.clone();
+        let rq = ListJobsRequest {
+            parent,
+            page_size: size,
+            page_token: token,
+            ..ListJobsRequest::default()
+        };
+        jobs::page(client, rq).await
+    };
+    let mut steps = Vec::new();
+    paging::each_page(client, &all, fetch, |jobs| {
+        for job in jobs.iter().filter(|job| !kept.contains(job.name.as_str())) {
+            let action = Action::Delete { etag: job.etag.clone() };
+            steps.push(Step { name: job.name.clone(), action });
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(steps)
+}

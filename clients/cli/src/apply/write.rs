@@ -1,0 +1,176 @@
+//! `clawjob apply`: shows the plan, asks where it must, and carries it out.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+
+use clap::Args;
+use clawjob_proto::v1::{PauseJobRequest, job};
+use serde_json::{Value, json};
+
+use super::{
+    file,
+    plan::{self, Action, Step},
+};
+use crate::{
+    args::OutputFormat, client::Client, context::Context, error::CliError, jobs, names, output,
+    render, text,
+};
+
+/// What `apply` takes.
+#[derive(Args, Debug, Clone)]
+pub struct ApplyArgs {
+    /// File with jobs (- for stdin); repeatable
+    #[arg(short = 'f', long = "file", value_name = "FILE", required = true)]
+    files: Vec<String>,
+    /// Only show what would change, field by field
+    #[arg(long)]
+    dry_run: bool,
+    /// Delete the jobs that the files lack, in the apps that the files name
+    #[arg(long)]
+    prune: bool,
+    /// Delete without asking
+    #[arg(long, short = 'y', requires = "prune")]
+    yes: bool,
+}
+
+/// # Errors
+/// All faults of the files at once, then all that the server finds, before anything is written;
+/// after that, how many of the changes failed.
+pub(crate) async fn run(ctx: &mut Context<'_>, args: ApplyArgs) -> Result<(), CliError> {
+    let wanted = file::read(ctx, &args.files)?;
+    let steps = plan::make(&mut ctx.client, &wanted, args.prune).await?;
+    if !args.dry_run && !args.yes {
+        confirm(ctx, &steps)?;
+    }
+    let (mut results, mut failed, mut exit) = (Vec::new(), 0_usize, 0);
+    for step in &steps {
+        let done = if args.dry_run { Ok(()) } else { carry_out(&mut ctx.client, step).await };
+        if let Err(e) = &done {
+            failed += 1;
+            if exit == 0 {
+                exit = e.exit_code();
+            }
+            let error = render::error(e);
+            ctx.term.remark(&format!("{}: {error}", text::line(&names::short(&step.name))));
+        }
+        if ctx.format == OutputFormat::Table {
+            print(ctx, step, args.dry_run, done.is_ok())?;
+        } else {
+            results.push(as_json(step, done.is_ok()));
+        }
+    }
+    if ctx.format == OutputFormat::Table {
+        let counts = counts(&steps);
+        let tense = if args.dry_run { " (nothing was changed)" } else { "" };
+        ctx.term.remark(&format!("{counts}{tense}"));
+    } else {
+        let all = json!({ "dryRun": args.dry_run, "results": results });
+        output::value(ctx.term, ctx.format, &all)?;
+    }
+    match failed {
+        0 => Ok(()),
+        _ => Err(CliError::Partly { failed, total: steps.len(), exit }),
+    }
+}
+
+/// Asks before anything is deleted.
+fn confirm(ctx: &mut Context<'_>, steps: &[Step]) -> Result<(), CliError> {
+    let doomed = steps.iter().filter(|step| matches!(step.action, Action::Delete { .. }));
+    let doomed: Vec<String> = doomed.map(|step| names::short(&step.name)).collect();
+    if doomed.is_empty() {
+        return Ok(());
+    }
+    let list = text::line(&doomed.join(", ")).into_owned();
+    if !ctx.term.interactive {
+        return Err(CliError::usage(format!("--prune would delete {list}: give --yes to do so")));
+    }
+    write!(ctx.term.err, "delete {list}? [y/N] ")?;
+    ctx.term.err.flush()?;
+    let mut answer = String::new();
+    BufReader::new(ctx.term.input.as_mut()).read_line(&mut answer)?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        Ok(())
+    } else {
+        Err(CliError::usage("not confirmed; nothing was changed"))
+    }
+}
+
+async fn carry_out(client: &mut Client, step: &Step) -> Result<(), CliError> {
+    match &step.action {
+        Action::Keep => Ok(()),
+        Action::Create(job) => jobs::create_job(client, (**job).clone(), false).await.map(drop),
+        Action::Delete { etag } => {
+            jobs::delete(client, step.name.clone(), etag.clone(), false).await
+        }
+        Action::Update { job, changes, etag, state } => {
+            if !changes.is_empty() {
+                let mut job = (**job).clone();
+                job.etag.clone_from(etag);
+                jobs::write(client, plan::replacement(job, false)).await?;
+            }
+            match state {
+                Some(job::State::Paused) => {
+                    let rq = PauseJobRequest { name: step.name.clone(), ..Default::default() };
+                    jobs::pause(client, rq).await.map(drop)
+                }
+                Some(_) => jobs::resume(client, step.name.clone()).await.map(drop),
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+fn word(action: &Action) -> &'static str {
+    match action {
+        Action::Create(_) => "create",
+        Action::Update { .. } => "update",
+        Action::Keep => "unchanged",
+        Action::Delete { .. } => "delete",
+    }
+}
+
+fn state_word(state: job::State) -> &'static str {
+    if state == job::State::Paused { "ACTIVE → PAUSED" } else { "PAUSED → ACTIVE" }
+}
+
+fn print(ctx: &mut Context<'_>, step: &Step, dry: bool, done: bool) -> Result<(), CliError> {
+    let name = names::short(&step.name);
+    let line = match (done, dry, &step.action) {
+        (false, ..) => format!("failed     {name}"),
+        (_, true, action) => format!("{:<10} {name}", word(action)),
+        (_, false, Action::Keep) => format!("unchanged  {name}"),
+        (_, false, action) => format!("{:<10} {name}", format!("{}d", word(action))),
+    };
+    writeln!(ctx.term.out, "{}", text::line(&line))?;
+    if let Action::Update { changes, state, .. } = &step.action {
+        for change in changes {
+            writeln!(ctx.term.out, "  {}", text::line(&change.to_string()))?;
+        }
+        if let Some(state) = state {
+            writeln!(ctx.term.out, "  state: {}", state_word(*state))?;
+        }
+    }
+    Ok(())
+}
+
+fn as_json(step: &Step, done: bool) -> Value {
+    let mut result = json!({ "name": step.name, "action": word(&step.action), "ok": done });
+    if let Action::Update { changes, state, .. } = &step.action {
+        let fields = changes.iter().map(|c| json!({"field": c.field, "from": c.from, "to": c.to}));
+        result["changes"] = Value::Array(fields.collect());
+        if let Some(state) = state {
+            result["state"] = json!(state.as_str_name());
+        }
+    }
+    result
+}
+
+fn counts(steps: &[Step]) -> String {
+    let of = |word: &str| steps.iter().filter(|step| self::word(&step.action) == word).count();
+    format!(
+        "{} to create, {} to update, {} to delete, {} unchanged",
+        of("create"),
+        of("update"),
+        of("delete"),
+        of("unchanged")
+    )
+}

@@ -1,0 +1,153 @@
+//! How tables show jobs.
+
+use clawjob_proto::v1::{
+    CronDialect, DisconnectPolicy, Job, LostPolicy, MisfirePolicy, OverlapPolicy, RouteStrategy,
+    Schedule, job, schedule::Trigger,
+};
+use comfy_table::Color;
+use jiff::tz::TimeZone;
+
+use crate::{
+    names,
+    output::{Columns, Fields},
+    show::{self, Cell, word_of},
+};
+
+/// The columns of job lists.
+pub(super) const JOBS: Columns<Job> = Columns {
+    headers: &["JOB", "STATE", "SCHEDULE", "HANDLER", "NEXT FIRE", "PROBLEM"],
+    row: |job, zone| {
+        vec![
+            names::short(&job.name).into(),
+            state(job),
+            schedules(job, zone).into(),
+            Cell::from(&job.handler),
+            show::instant(job.next_fire_time.as_ref(), zone).into(),
+            Cell::from(&job.problem),
+        ]
+    },
+};
+
+/// The columns of lists of revisions.
+pub(super) const REVISIONS: Columns<Job> = Columns {
+    headers: &["REVISION", "CHANGED", "BY", "SCHEDULE", "HANDLER"],
+    row: |job, zone| {
+        vec![
+            job.revision.to_string().into(),
+            show::instant(job.update_time.as_ref(), zone).into(),
+            Cell::from(&job.update_by),
+            schedules(job, zone).into(),
+            Cell::from(&job.handler),
+        ]
+    },
+};
+
+fn state(job: &Job) -> Cell {
+    let colour = match job::State::try_from(job.state) {
+        Ok(job::State::Paused) => Some(Color::Yellow),
+        Ok(job::State::Active) if job.problem.is_empty() => Some(Color::Green),
+        Ok(job::State::Active) => Some(Color::Red),
+        _ => None,
+    };
+    Cell { colour, ..Cell::from(word_of!(job::State, "STATE_", job.state)) }
+}
+
+fn schedules(job: &Job, zone: &TimeZone) -> String {
+    if job.schedules.is_empty() {
+        return "by hand".into();
+    }
+    job.schedules.iter().map(|s| schedule(s, zone)).collect::<Vec<_>>().join("; ")
+}
+
+/// A schedule in one line: `0 9 * * * (Asia/Shanghai)`, `every 5m`.
+fn schedule(schedule: &Schedule, zone: &TimeZone) -> String {
+    let what = match &schedule.trigger {
+        Some(Trigger::Cron(cron)) => cron.clone(),
+        Some(Trigger::Interval(every)) => format!("every {}", show::duration(Some(every))),
+        Some(Trigger::Delay(delay)) => format!("{} after the end", show::duration(Some(delay))),
+        Some(Trigger::At(at)) => format!("at {}", show::instant(Some(at), zone)),
+        None => "by hand".into(),
+    };
+    // An instant and a duration mean the same in every zone.
+    let zoned = matches!(schedule.trigger, Some(Trigger::Cron(_)));
+    match schedule.time_zone.as_str() {
+        "" | "UTC" => what,
+        name if zoned => format!("{what} ({name})"),
+        _ => what,
+    }
+}
+
+/// A job shown alone.
+pub(super) fn fields(job: &Job, zone: &TimeZone) -> Fields {
+    let at = |time: &Option<prost_types::Timestamp>| Cell::from(show::instant(time.as_ref(), zone));
+    let span = |length: &Option<prost_types::Duration>| Cell::from(show::duration(length.as_ref()));
+    let place = job.placement.clone().unwrap_or_default();
+    let shards =
+        if place.broadcast { "one per executor".into() } else { show::count(place.shard_total) };
+    vec![
+        ("job", names::short(&job.name).into()),
+        ("name", Cell::from(&job.display_name)),
+        ("description", Cell::from(&job.description)),
+        ("state", state(job)),
+        ("paused until", at(&job.pause_until_time)),
+        ("problem", Cell::from(&job.problem)),
+        ("schedule", schedules(job, zone).into()),
+        ("dialect", dialects(job).into()),
+        ("next fire", at(&job.next_fire_time)),
+        ("handler", Cell::from(&job.handler)),
+        ("params", show::payload(job.params.as_ref()).into()),
+        ("route", word_of!(RouteStrategy, "ROUTE_STRATEGY_", place.route).into()),
+        ("required labels", show::labels(&place.required_labels).into()),
+        ("shards", shards.into()),
+        ("timeout", span(&job.timeout)),
+        ("kill grace", span(&job.kill_grace)),
+        ("retry", retry(job).into()),
+        ("overlap", word_of!(OverlapPolicy, "OVERLAP_POLICY_", job.overlap).into()),
+        ("concurrency", show::count(job.max_concurrency).into()),
+        ("max queued", show::count(job.max_queued).into()),
+        ("queue timeout", span(&job.queue_timeout)),
+        ("misfire", word_of!(MisfirePolicy, "MISFIRE_POLICY_", job.misfire).into()),
+        ("misfire threshold", span(&job.misfire_threshold)),
+        (
+            "disconnect",
+            word_of!(DisconnectPolicy, "DISCONNECT_POLICY_", job.disconnect_policy).into(),
+        ),
+        ("lost", word_of!(LostPolicy, "LOST_POLICY_", job.lost_policy).into()),
+        ("lost after", span(&job.lost_after)),
+        ("on success", show::short_names(&job.on_success).into()),
+        ("on failure", show::short_names(&job.on_failure).into()),
+        ("labels", show::labels(&job.labels).into()),
+        ("owner", Cell::from(&job.owner)),
+        ("retention", span(&job.run_retention)),
+        ("last run", names::short(&job.last_run).into()),
+        ("revision", job.revision.to_string().into()),
+        ("created", at(&job.create_time)),
+        ("changed", at(&job.update_time)),
+        ("changed by", Cell::from(&job.update_by)),
+    ]
+}
+
+fn dialects(job: &Job) -> String {
+    let mut words: Vec<String> = job
+        .schedules
+        .iter()
+        .map(|s| word_of!(CronDialect, "CRON_DIALECT_", s.cron_dialect).to_lowercase())
+        .filter(|word| !word.is_empty())
+        .collect();
+    words.dedup();
+    words.join(", ")
+}
+
+fn retry(job: &Job) -> String {
+    let Some(retry) = &job.retry else { return String::new() };
+    match retry.max_attempts {
+        0 | 1 => "none".into(),
+        n => format!(
+            "{} times, after {} × {} up to {}",
+            n - 1,
+            show::duration(retry.initial_backoff.as_ref()),
+            retry.multiplier,
+            show::duration(retry.max_backoff.as_ref())
+        ),
+    }
+}

@@ -1,0 +1,152 @@
+//! How tables show runs.
+
+use std::io::Write as _;
+
+use clawjob_proto::v1::{Attempt, Failure, KillReason, Outcome, Run, run::Trigger};
+use jiff::tz::TimeZone;
+
+use crate::{
+    error::CliError,
+    names,
+    output::{Columns, Fields, ListPrinter},
+    show::{self, Cell, word_of},
+    terminal::Terminal,
+};
+
+/// The columns of lists of runs.
+pub(super) const RUNS: Columns<Run> = Columns {
+    headers: &["RUN", "JOB", "STATE", "FIRE TIME", "TOOK", "ATTEMPT", "EXECUTOR", "WHY"],
+    row: |run, zone| {
+        vec![
+            names::short(&run.name).into(),
+            names::short(&run.job).into(),
+            show::run_state_cell(run.state),
+            show::instant(run.fire_time.as_ref().or(run.create_time.as_ref()), zone).into(),
+            show::between(run.start_time.as_ref(), run.end_time.as_ref()).into(),
+            show::count(run.attempt).into(),
+            names::split(&run.executor).map_or("", |(_, id)| id).into(),
+            why(run).into(),
+        ]
+    },
+};
+
+const ATTEMPTS: Columns<Attempt> = Columns {
+    headers: &["ATTEMPT", "OUTCOME", "EXECUTOR", "STARTED", "TOOK", "WHY"],
+    row: |attempt, zone| {
+        let out = attempt.disconnected_since.as_ref();
+        let why = match (&attempt.failure, out) {
+            (Some(failure), _) => self::failure(failure),
+            (None, Some(since)) => {
+                format!("out of contact since {}", show::instant(Some(since), zone))
+            }
+            (None, None) => String::new(),
+        };
+        vec![
+            attempt.number.to_string().into(),
+            word_of!(Outcome, "OUTCOME_", attempt.outcome).into(),
+            names::short(&attempt.executor).into(),
+            show::instant(attempt.start_time.as_ref(), zone).into(),
+            show::duration(attempt.duration.as_ref()).into(),
+            why.into(),
+        ]
+    },
+};
+
+/// Why a run is in its state: the server's own line, else its failure, else what is coming.
+pub(super) fn why(run: &Run) -> String {
+    if !run.state_message.is_empty() {
+        return run.state_message.clone();
+    }
+    match &run.failure {
+        Some(failure) => self::failure(failure),
+        None => match run.progress {
+            Some(share) if !show::is_final(run.state) => {
+                format!("{:.0} % {}", share * 100.0, run.progress_message).trim().into()
+            }
+            _ => String::new(),
+        },
+    }
+}
+
+fn failure(failure: &Failure) -> String {
+    match (failure.code.as_str(), failure.message.as_str()) {
+        (code, "") => code.into(),
+        ("", message) => message.into(),
+        (code, message) => format!("{code}: {message}"),
+    }
+}
+
+/// A run in one line of `runs watch`, or after waiting.
+pub(super) fn line(run: &Run, zone: &TimeZone) -> String {
+    let at = run.end_time.as_ref().or(run.start_time.as_ref()).or(run.fire_time.as_ref());
+    let at = at.or(run.create_time.as_ref());
+    let mut parts = vec![
+        show::instant(at, zone),
+        format!("{:<10}", show::run_state(run.state)),
+        names::short(&run.job),
+        names::split(&run.name).map_or(run.name.as_str(), |(_, id)| id).into(),
+    ];
+    if run.attempt > 1 {
+        parts.push(format!("attempt {}", run.attempt));
+    }
+    if show::is_final(run.state) {
+        parts.push(show::between(run.start_time.as_ref(), run.end_time.as_ref()));
+    }
+    parts.push(why(run));
+    parts.retain(|part| !part.is_empty());
+    parts.join("  ")
+}
+
+/// A run shown alone.
+pub(super) fn fields(run: &Run, zone: &TimeZone) -> Fields {
+    let at = |time: &Option<prost_types::Timestamp>| Cell::from(show::instant(time.as_ref(), zone));
+    let shard = match run.shard_total {
+        0 => String::new(),
+        total => format!("{} of {total}", run.shard_index),
+    };
+    let missed = match run.missed_count {
+        0 => String::new(),
+        n => format!("{n}, up to {}", show::instant(run.missed_until_time.as_ref(), zone)),
+    };
+    let stack = run.failure.as_ref().map(|failure| failure.stack.as_str()).unwrap_or_default();
+    vec![
+        ("run", names::short(&run.name).into()),
+        ("job", names::short(&run.job).into()),
+        ("job revision", run.job_revision.to_string().into()),
+        ("state", show::run_state_cell(run.state)),
+        ("why", why(run).into()),
+        ("stack", Cell::from(stack)),
+        ("trigger", word_of!(Trigger, "TRIGGER_", run.trigger).to_lowercase().into()),
+        ("triggered by", Cell::from(&run.triggered_by)),
+        ("rerun of", names::short(&run.rerun_of).into()),
+        ("caused by", names::short(&run.caused_by).into()),
+        ("fire time", at(&run.fire_time)),
+        ("due", at(&run.due_time)),
+        ("created", at(&run.create_time)),
+        ("started", at(&run.start_time)),
+        ("ended", at(&run.end_time)),
+        ("took", show::between(run.start_time.as_ref(), run.end_time.as_ref()).into()),
+        ("next attempt", at(&run.next_attempt_time)),
+        ("executor", names::short(&run.executor).into()),
+        ("shard", shard.into()),
+        ("parent run", names::short(&run.parent_run).into()),
+        ("missed", missed.into()),
+        ("kill reason", word_of!(KillReason, "KILL_REASON_", run.kill_reason).into()),
+        ("labels", show::labels(&run.labels).into()),
+        ("params", show::payload(run.params.as_ref()).into()),
+        ("output", show::payload(run.output.as_ref()).into()),
+        ("trace", Cell::from(&run.traceparent)),
+    ]
+}
+
+/// The table of a run's attempts, when there are any.
+pub(super) fn attempts(term: &mut Terminal, run: &Run) -> Result<(), CliError> {
+    if run.attempts.is_empty() {
+        return Ok(());
+    }
+    writeln!(term.out)?;
+    let format = crate::args::OutputFormat::Table;
+    let mut printer = ListPrinter::new(format, "attempts", &ATTEMPTS);
+    printer.page(term, &run.attempts)?;
+    printer.end(term, "")
+}

@@ -1,0 +1,115 @@
+//! Where the token comes from.
+
+use std::{fs, io::ErrorKind, path::Path};
+
+use tonic::metadata::{Ascii, MetadataValue};
+
+use crate::{args::ClientArgs, terminal::Terminal};
+
+/// Where a server started in this directory leaves the first token.
+const ADMIN_TOKEN_FILE: &str = "clawjob-data/admin.token";
+/// Longest token in bytes; more is surely another file.
+const TOKEN_BYTES_MAX: usize = 8 << 10;
+
+/// The `authorization` header: `--token-file`, else CLAWJOB_TOKEN, else CLAWJOB_TOKEN_FILE, else,
+/// and only for a server of this machine, the file that the server itself wrote.
+///
+/// # Errors
+/// A file that was named but cannot be read, or a token that no header can carry.
+pub(crate) fn find(
+    args: &ClientArgs,
+    term: &Terminal,
+    local: bool,
+) -> Result<Option<MetadataValue<Ascii>>, String> {
+    if let Some(path) = &args.token_file {
+        return read(path, "--token-file").map(Some);
+    }
+    if let Some(token) = term.var("CLAWJOB_TOKEN") {
+        return header(token, "CLAWJOB_TOKEN").map(Some);
+    }
+    if let Some(path) = term.var("CLAWJOB_TOKEN_FILE") {
+        return read(Path::new(path), "CLAWJOB_TOKEN_FILE").map(Some);
+    }
+    let fallback = term.directory.join(ADMIN_TOKEN_FILE);
+    match fs::metadata(&fallback) {
+        Ok(_) if local => match fs::read_to_string(&fallback) {
+            Ok(token) => header(&token, ADMIN_TOKEN_FILE).map(Some),
+            // Another user's server: go on without a token.
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(None),
+            Err(e) => Err(format!("{}: {e}", fallback.display())),
+        },
+        _ => Ok(None),
+    }
+}
+
+fn read(path: &Path, source: &str) -> Result<MetadataValue<Ascii>, String> {
+    let named = format!("{source} {}", path.display());
+    let token = fs::read_to_string(path).map_err(|e| format!("{named}: {e}"))?;
+    header(&token, &named)
+}
+
+fn header(token: &str, source: &str) -> Result<MetadataValue<Ascii>, String> {
+    let token = token.trim();
+    if token.is_empty() || token.len() > TOKEN_BYTES_MAX || token.contains(char::is_whitespace) {
+        return Err(format!("{source}: holds no token; it must be one word"));
+    }
+    let mut value: MetadataValue<Ascii> = format!("Bearer {token}")
+        .parse()
+        .map_err(|_| format!("{source}: a token has only printable ASCII characters"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terminal(dir: &Path, vars: &[(&str, &str)]) -> Terminal {
+        let mut term = Terminal::of_process();
+        term.directory = dir.into();
+        term.env = vars.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        term
+    }
+
+    fn shown(found: Result<Option<MetadataValue<Ascii>>, String>) -> Option<String> {
+        found.unwrap().map(|value| value.to_str().unwrap().into())
+    }
+
+    #[test]
+    fn sources_have_an_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t");
+        fs::write(&file, "from-file\n").unwrap();
+        let file_text = file.to_str().unwrap();
+        let args = ClientArgs { token_file: Some(file.clone()), ..ClientArgs::default() };
+        let both = [("CLAWJOB_TOKEN", "from-env"), ("CLAWJOB_TOKEN_FILE", file_text)];
+        let of = |args: &ClientArgs, vars: &[(&str, &str)]| {
+            shown(find(args, &terminal(dir.path(), vars), true))
+        };
+        assert_eq!(of(&args, &both).as_deref(), Some("Bearer from-file"));
+        let none = ClientArgs::default();
+        assert_eq!(of(&none, &both).as_deref(), Some("Bearer from-env"));
+        assert_eq!(of(&none, &both[1..]).as_deref(), Some("Bearer from-file"));
+        assert_eq!(of(&none, &[("CLAWJOB_TOKEN", "")]), None);
+    }
+
+    #[test]
+    fn the_admin_token_file_serves_only_a_server_of_this_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("clawjob-data")).unwrap();
+        fs::write(dir.path().join(ADMIN_TOKEN_FILE), "secret\n").unwrap();
+        let (args, term) = (ClientArgs::default(), terminal(dir.path(), &[]));
+        assert_eq!(shown(find(&args, &term, true)).as_deref(), Some("Bearer secret"));
+        assert_eq!(shown(find(&args, &term, false)), None);
+    }
+
+    #[test]
+    fn a_named_file_must_be_there_and_hold_one_word() {
+        let dir = tempfile::tempdir().unwrap();
+        let term = terminal(dir.path(), &[("CLAWJOB_TOKEN_FILE", "/nonexistent/token")]);
+        let fault = find(&ClientArgs::default(), &term, true).unwrap_err();
+        assert!(fault.contains("CLAWJOB_TOKEN_FILE /nonexistent/token"), "{fault}");
+        let term = terminal(dir.path(), &[("CLAWJOB_TOKEN", "two words")]);
+        assert!(find(&ClientArgs::default(), &term, true).is_err());
+    }
+}
