@@ -1,4 +1,4 @@
-//! The process's surroundings: streams, environment variables and time zone. Tests hand in their own.
+//! The surroundings of a command: streams, environment variables, time zone; tests bring their own.
 
 use std::{
     collections::BTreeMap,
