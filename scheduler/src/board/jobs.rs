@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap, HashSet, VecDeque},
+    collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -107,6 +107,8 @@ pub struct PlanStep {
     pub runs: Vec<NewRun>,
     /// More fire times lie before the horizon.
     pub more: bool,
+    /// Where each job stood before the step, for those whose partition does not move.
+    before: HashMap<JobId, DateTime<Utc>>,
 }
 
 /// A job with fire times that nobody served.
@@ -137,8 +139,15 @@ impl Board {
                 break;
             }
             inner.fires.0.pop();
-            if let Some(entry) = inner.jobs.get(&id).filter(|entry| entry.next == Some(fire)) {
-                step.runs.push(entry.new_run(fire, TriggerKind::Schedule));
+            let Some(entry) = inner.jobs.get_mut(&id) else { continue };
+            if entry.next != Some(fire) {
+                continue;
+            }
+            step.runs.push(entry.new_run(fire, TriggerKind::Schedule));
+            step.before.entry(id).or_insert(fire);
+            entry.next = entry.next_after(fire);
+            if let Some(next) = entry.next {
+                inner.fires.0.push(Reverse((next, id)));
             }
         }
         step.advances = inner
@@ -155,8 +164,8 @@ impl Board {
         step
     }
 
-    /// What the store made of a step: runs of partitions that moved are now queued here and their
-    /// jobs look for the next fire time; those of others are planned again after a reload.
+    /// What the store made of a step: runs that were inserted are now queued here; jobs of partitions
+    /// that did not move are planned again after a reload.
     pub fn planned(&self, step: PlanStep, advanced: &[PartitionId], inserted: &[RunId]) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -168,17 +177,15 @@ impl Board {
                 row.served_until = advance.served_until;
             }
         }
-        for run in step.runs {
-            let Some(entry) = inner.jobs.get_mut(&run.job) else { continue };
-            if advanced.contains(&run.job.partition()) {
-                entry.next = entry.next_after(run.fire_at);
+        for (job, fire) in step.before {
+            let Some(entry) = inner.jobs.get_mut(&job) else { continue };
+            if !advanced.contains(&job.partition()) {
+                entry.next = Some(fire);
+                inner.fires.0.push(Reverse((fire, job)));
             }
-            if let Some(next) = entry.next {
-                inner.fires.0.push(Reverse((next, run.job)));
-            }
-            if inserted.contains(&run.id) {
-                inner.put_planned(run);
-            }
+        }
+        for run in step.runs.into_iter().filter(|run| inserted.contains(&run.id)) {
+            inner.put_planned(run);
         }
     }
 

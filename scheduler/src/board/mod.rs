@@ -232,3 +232,6 @@ type Specs = HashMap<(JobId, u64), Arc<JobSpec>>;
 fn index(open: &OpenRuns) -> Specs {
     open.specs.iter().map(|spec| ((spec.job, spec.revision), spec.spec.clone())).collect()
 }
+
+#[cfg(test)]
+mod tests;
