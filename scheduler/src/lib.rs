@@ -4,6 +4,7 @@
 //! `runtime`/`config` → `api`/`console` → `trigger`, `dispatch`, `results`, `janitor` → `hub`,
 //! `node`, `board` → `store` → `model`, `clock`, `telemetry`.
 
+pub mod api;
 pub mod board;
 pub mod clock;
 pub mod model;

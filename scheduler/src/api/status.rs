@@ -1,0 +1,477 @@
+//! Errors of the API, and the only place where they become gRPC statuses.
+//!
+//! A handler builds an [`ApiError`]; turning it into a [`Status`] gives it `ErrorInfo` with a
+//! stable reason, and the detail messages that its code promises. [`complete`] runs on every answer
+//! that leaves: it adds `RequestInfo`, and `ErrorInfo` where the transport made the status itself.
+
+use std::{collections::HashMap, time::Duration};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
+
+use crate::store::StoreError;
+
+/// `ErrorInfo.domain` of every error.
+pub const ERROR_DOMAIN: &str = "clawjob.dev";
+/// Violations told in one answer; more are cut, and the last one says so.
+pub const VIOLATIONS_MAX: usize = 100;
+/// How long a caller should wait before it repeats a call that met a database out of reach.
+pub const STORAGE_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+/// A kind of thing that has a name, for `ResourceInfo` and for reasons such as `JOB_NOT_FOUND`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `apps/{app}`
+    App,
+    /// `apps/{app}/jobs/{job}`
+    Job,
+    /// `apps/{app}/runs/{run}`
+    Run,
+    /// `apps/{app}/executors/{executor}`
+    Executor,
+    /// `tokens/{token}`
+    Token,
+    /// `nodes/{node}`
+    Node,
+    /// `users/{user}`
+    User,
+    /// `apps/{app}/calendars/{calendar}`
+    Calendar,
+    /// `apps/{app}/alarmRules/{rule}`
+    AlarmRule,
+    /// `apps/{app}/alarms/{alarm}`
+    Alarm,
+}
+
+impl Kind {
+    /// (message type, reason when missing, reason when the name is taken, word for people)
+    fn words(self) -> (&'static str, &'static str, &'static str, &'static str) {
+        match self {
+            Self::App => ("clawjob.v1.App", "APP_NOT_FOUND", "APP_EXISTS", "app"),
+            Self::Job => ("clawjob.v1.Job", "JOB_NOT_FOUND", "JOB_EXISTS", "job"),
+            Self::Run => ("clawjob.v1.Run", "RUN_NOT_FOUND", "RUN_EXISTS", "run"),
+            Self::Executor => {
+                ("clawjob.v1.Executor", "EXECUTOR_NOT_FOUND", "EXECUTOR_ID_IN_USE", "executor")
+            }
+            Self::Token => ("clawjob.v1.Token", "TOKEN_NOT_FOUND", "TOKEN_EXISTS", "token"),
+            Self::Node => ("clawjob.v1.Node", "NODE_NOT_FOUND", "NODE_EXISTS", "node"),
+            Self::User => ("clawjob.v1.User", "USER_NOT_FOUND", "USER_EXISTS", "user"),
+            Self::Calendar => {
+                ("clawjob.v1.Calendar", "CALENDAR_NOT_FOUND", "CALENDAR_EXISTS", "calendar")
+            }
+            Self::AlarmRule => {
+                ("clawjob.v1.AlarmRule", "ALARM_RULE_NOT_FOUND", "ALARM_RULE_EXISTS", "alarm rule")
+            }
+            Self::Alarm => ("clawjob.v1.Alarm", "ALARM_NOT_FOUND", "ALARM_EXISTS", "alarm"),
+        }
+    }
+
+    /// The contract's message type, as `ResourceInfo.resource_type` names it.
+    pub fn resource_type(self) -> &'static str {
+        self.words().0
+    }
+}
+
+/// Collects what is wrong with a request, so that the caller hears of all of it at once.
+#[derive(Debug, Default)]
+pub struct Violations {
+    found: Vec<FieldViolation>,
+    reason: Option<&'static str>,
+}
+
+impl Violations {
+    /// Nothing found yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The field is wrong. `field` is a path such as `job.schedules[0].cron`; `description` says
+    /// the fault and the remedy. The first call's reason becomes the answer's.
+    pub fn add(
+        &mut self,
+        field: impl Into<String>,
+        reason: &'static str,
+        description: impl Into<String>,
+    ) {
+        self.reason.get_or_insert(reason);
+        if self.found.len() < VIOLATIONS_MAX {
+            self.found.push(FieldViolation::new(field, description));
+        } else if self.found.len() == VIOLATIONS_MAX {
+            let text = format!("more than {VIOLATIONS_MAX} faults; the rest is left out");
+            self.found.push(FieldViolation::new("", text));
+        }
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// INVALID_ARGUMENT with all of them, if there are any.
+    ///
+    /// # Errors
+    /// When anything was added.
+    pub fn finish(self) -> Result<(), ApiError> {
+        let Some(reason) = self.reason else { return Ok(()) };
+        let message = self
+            .found
+            .iter()
+            .map(|v| match v.field.as_str() {
+                "" => v.description.clone(),
+                field => format!("{field}: {}", v.description),
+            })
+            .collect::<Vec<_>>()
+            .join("; ");
+        let mut error = ApiError::new(Code::InvalidArgument, reason, message);
+        error.0.details.set_bad_request(self.found);
+        Err(error)
+    }
+}
+
+/// Reason of a violation that has no more special one.
+pub const FIELD_INVALID: &str = "FIELD_INVALID";
+
+/// An error on its way to the caller.
+#[derive(Debug)]
+pub struct ApiError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    code: Code,
+    reason: &'static str,
+    message: String,
+    metadata: HashMap<String, String>,
+    details: ErrorDetails,
+    /// For the log alone; never leaves the process.
+    cause: Option<String>,
+}
+
+/// Result of an API operation.
+pub type ApiResult<T> = Result<T, ApiError>;
+
+impl ApiError {
+    fn new(code: Code, reason: &'static str, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            code,
+            reason,
+            message: message.into(),
+            metadata: HashMap::new(),
+            details: ErrorDetails::new(),
+            cause: None,
+        }))
+    }
+
+    /// INVALID_ARGUMENT for a single fault; see [`Violations`] for more than one.
+    pub fn invalid(
+        field: impl Into<String>,
+        reason: &'static str,
+        description: impl Into<String>,
+    ) -> Self {
+        let (field, description) = (field.into(), description.into());
+        let message = match field.as_str() {
+            "" => description.clone(),
+            field => format!("{field}: {description}"),
+        };
+        let mut error = Self::new(Code::InvalidArgument, reason, message);
+        error.0.details.add_bad_request_violation(field, description);
+        error
+    }
+
+    /// NOT_FOUND with `ResourceInfo`; `name` is the full resource name.
+    pub fn not_found(kind: Kind, name: impl Into<String>) -> Self {
+        let (resource_type, reason, _, word) = kind.words();
+        let name = name.into();
+        let message = format!("{word} {name} not found");
+        let mut error = Self::new(Code::NotFound, reason, message.clone());
+        error.0.details.set_resource_info(resource_type, name, "", message);
+        error
+    }
+
+    /// ALREADY_EXISTS with `ResourceInfo`; `name` is the full resource name.
+    pub fn already_exists(kind: Kind, name: impl Into<String>) -> Self {
+        let (resource_type, _, reason, word) = kind.words();
+        let name = name.into();
+        let message = format!("{word} {name} exists already");
+        let mut error = Self::new(Code::AlreadyExists, reason, message.clone());
+        error.0.details.set_resource_info(resource_type, name, "", message);
+        error
+    }
+
+    /// FAILED_PRECONDITION with `PreconditionFailure{kind, subject, description}`; `kind` is a word
+    /// such as `RUN_STATE`.
+    pub fn precondition(
+        reason: &'static str,
+        kind: &'static str,
+        subject: impl Into<String>,
+        description: impl Into<String>,
+    ) -> Self {
+        let description = description.into();
+        let mut error = Self::new(Code::FailedPrecondition, reason, description.clone());
+        error.0.details.add_precondition_failure_violation(kind, subject, description);
+        error
+    }
+
+    /// ABORTED: another change came first; the caller reads again and repeats.
+    pub fn aborted(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::Aborted, reason, message)
+    }
+
+    /// ABORTED because the etag is not the current one.
+    pub fn etag_mismatch(name: &str) -> Self {
+        Self::aborted(
+            "ETAG_MISMATCH",
+            format!("{name} was changed meanwhile; read it again and repeat with its etag"),
+        )
+    }
+
+    /// RESOURCE_EXHAUSTED with `QuotaFailure` and `RetryInfo`.
+    pub fn exhausted(
+        reason: &'static str,
+        subject: impl Into<String>,
+        description: impl Into<String>,
+        retry_after: Duration,
+    ) -> Self {
+        let description = description.into();
+        let mut error = Self::new(Code::ResourceExhausted, reason, description.clone());
+        error.0.details.add_quota_failure_violation(subject, description);
+        error.0.details.set_retry_info(Some(retry_after));
+        error
+    }
+
+    /// UNAVAILABLE with `RetryInfo`.
+    pub fn unavailable(
+        reason: &'static str,
+        message: impl Into<String>,
+        retry_after: Duration,
+    ) -> Self {
+        let mut error = Self::new(Code::Unavailable, reason, message);
+        error.0.details.set_retry_info(Some(retry_after));
+        error
+    }
+
+    /// UNAUTHENTICATED: no credential, or one that does not hold.
+    pub fn unauthenticated(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::Unauthenticated, reason, message)
+    }
+
+    /// PERMISSION_DENIED, reason `ROLE_MISSING`.
+    pub fn denied(message: impl Into<String>) -> Self {
+        Self::new(Code::PermissionDenied, "ROLE_MISSING", message)
+    }
+
+    /// UNIMPLEMENTED, with a message that says what is missing.
+    pub fn unimplemented(message: impl Into<String>) -> Self {
+        Self::new(Code::Unimplemented, "NOT_IMPLEMENTED", message)
+    }
+
+    /// INTERNAL. The cause goes to the log with the request's id, and to nobody else.
+    pub fn internal(cause: impl Into<String>) -> Self {
+        let mut error = Self::new(
+            Code::Internal,
+            "INTERNAL",
+            "internal error; the server's log tells more under the request id",
+        );
+        error.0.cause = Some(cause.into());
+        error
+    }
+
+    /// The error of a store operation on a named thing.
+    pub fn of_store(kind: Kind, name: impl Into<String>, error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound(_) => Self::not_found(kind, name),
+            StoreError::AlreadyExists(_) => Self::already_exists(kind, name),
+            other => other.into(),
+        }
+    }
+
+    /// Adds a pair to `ErrorInfo.metadata`.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<String>) -> Self {
+        self.0.metadata.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// The code it will have.
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    /// The reason it will have.
+    pub fn reason(&self) -> &'static str {
+        self.0.reason
+    }
+
+    /// The message it will have.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+}
+
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.0.message, self.0.reason)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound(what) => {
+                Self::new(Code::NotFound, "NOT_FOUND", format!("{what} not found"))
+            }
+            StoreError::AlreadyExists(what) => {
+                Self::new(Code::AlreadyExists, "EXISTS", format!("{what} exists already"))
+            }
+            StoreError::Conflict(what) => Self::aborted("CONFLICT", what),
+            StoreError::Unavailable(cause) => {
+                let mut error = Self::unavailable(
+                    "STORAGE_DOWN",
+                    "the scheduler's database is out of reach; repeat the call later",
+                    STORAGE_RETRY_AFTER,
+                );
+                error.0.cause = Some(cause);
+                error
+            }
+            StoreError::Corrupt(cause) | StoreError::Internal(cause) => Self::internal(cause),
+        }
+    }
+}
+
+impl From<ApiError> for Status {
+    fn from(error: ApiError) -> Self {
+        let Inner { code, reason, message, metadata, mut details, cause } = *error.0;
+        if let Some(cause) = cause {
+            // Within the request's span, so the line carries its id.
+            tracing::error!(reason, cause, "request failed");
+        }
+        details.set_error_info(reason, ERROR_DOMAIN, metadata);
+        Self::with_error_details(code, message, details)
+    }
+}
+
+/// Completes the status in headers or trailers that leave the server: adds `RequestInfo`, and
+/// `ErrorInfo` when the status came from the transport. An absent or OK status is left alone.
+/// Returns the code.
+pub fn complete(headers: &mut HeaderMap, request_id: &str) -> Code {
+    let Some(status) = headers
+        .contains_key(&GRPC_STATUS)
+        .then(|| Status::from_header_map(headers))
+        .flatten()
+        .filter(|status| status.code() != Code::Ok)
+    else {
+        return Code::Ok;
+    };
+    let mut details = status.get_error_details();
+    if details.error_info().is_none() {
+        details.set_error_info(transport_reason(status.code()), ERROR_DOMAIN, HashMap::new());
+    }
+    details.set_request_info(request_id, "");
+    let completed = Status::with_error_details_and_metadata(
+        status.code(),
+        status.message(),
+        details,
+        status.metadata().clone(),
+    );
+    // Only a value that is no header text can fail; the status then goes out as it came.
+    let _ = completed.add_header(headers);
+    status.code()
+}
+
+/// The reason of a status that no handler made.
+fn transport_reason(code: Code) -> &'static str {
+    match code {
+        Code::InvalidArgument => "REQUEST_MALFORMED",
+        Code::Unimplemented => "NOT_IMPLEMENTED",
+        Code::Cancelled | Code::DeadlineExceeded => "CALL_ENDED",
+        Code::OutOfRange | Code::ResourceExhausted => "MESSAGE_TOO_LARGE",
+        _ => "TRANSPORT",
+    }
+}
+
+/// The status as a whole answer without messages, as gRPC clients read it.
+pub fn into_grpc_response(error: ApiError) -> http::Response<axum::body::Body> {
+    let mut response = Status::from(error).into_http::<axum::body::Body>();
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_violations_and_the_first_reason_reach_the_caller() {
+        let mut bad = Violations::new();
+        bad.add("job.handler", FIELD_INVALID, "must not be empty");
+        bad.add("job.schedules[0].cron", "CRON_INVALID", "has 4 fields; give 5, 6 or 7");
+        let status: Status = bad.finish().expect_err("two faults").into();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        let details = status.get_error_details();
+        let fields: Vec<_> = details
+            .bad_request()
+            .expect("has a BadRequest")
+            .field_violations
+            .iter()
+            .map(|v| v.field.as_str())
+            .collect();
+        assert_eq!(fields, ["job.handler", "job.schedules[0].cron"]);
+        let info = details.error_info().expect("has an ErrorInfo");
+        assert_eq!((info.reason.as_str(), info.domain.as_str()), (FIELD_INVALID, ERROR_DOMAIN));
+    }
+
+    #[test]
+    fn a_flood_of_violations_is_cut() {
+        let mut bad = Violations::new();
+        for n in 0..10 * VIOLATIONS_MAX {
+            bad.add(format!("f{n}"), FIELD_INVALID, "wrong");
+        }
+        let status: Status = bad.finish().expect_err("faults").into();
+        let details = status.get_error_details();
+        assert_eq!(
+            details.bad_request().expect("BadRequest").field_violations.len(),
+            VIOLATIONS_MAX + 1
+        );
+    }
+
+    #[test]
+    fn causes_of_internal_errors_stay_inside() {
+        for error in [
+            StoreError::Internal("SELECT secret FROM token".into()),
+            StoreError::Corrupt("row 7 of token".into()),
+            StoreError::Unavailable("postgres://user:password@db".into()),
+        ] {
+            let status = Status::from(ApiError::from(error));
+            let details = String::from_utf8_lossy(status.details()).into_owned();
+            for secret in ["SELECT", "row 7", "password"] {
+                assert!(!status.message().contains(secret), "{}", status.message());
+                assert!(!details.contains(secret), "{details}");
+            }
+        }
+    }
+
+    #[test]
+    fn statuses_of_the_transport_are_completed() {
+        let mut headers = HeaderMap::new();
+        Status::new(Code::Unimplemented, "no such method").add_header(&mut headers).expect("adds");
+        assert_eq!(complete(&mut headers, "req-1"), Code::Unimplemented);
+        let status = Status::from_header_map(&headers).expect("a status");
+        assert_eq!(status.message(), "no such method");
+        let details = status.get_error_details();
+        assert_eq!(details.request_info().expect("RequestInfo").request_id, "req-1");
+        assert_eq!(details.error_info().expect("ErrorInfo").reason, "NOT_IMPLEMENTED");
+    }
+
+    #[test]
+    fn an_ok_answer_is_left_alone() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(complete(&mut headers, "req-1"), Code::Ok);
+        assert!(headers.is_empty());
+    }
+}
