@@ -7,6 +7,7 @@
 pub mod api;
 pub mod board;
 pub mod clock;
+pub mod hub;
 pub mod model;
 pub mod node;
 pub mod route;

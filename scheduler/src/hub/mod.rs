@@ -1,0 +1,554 @@
+//! The executors connected to this node.
+//!
+//! A [`session::Session`] is a pure machine; a [`Link`] joins it to its [`outbox::Outbox`]; the
+//! [`Hub`] is the table of all. Nothing here waits: frames are queued with a bound, events are
+//! handed to whoever drives the session, and time is a parameter of the machine.
+
+pub mod admission;
+pub mod event;
+pub mod live;
+pub mod outbox;
+pub mod session;
+pub mod settings;
+mod table;
+pub mod wire;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use chrono::{DateTime, Utc};
+use clawjob_proto::v1::{
+    RunCommand, SessionRequest, SessionResponse, scheduler_drain, session_response::Frame as Down,
+};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
+
+use crate::{
+    clock::Clock,
+    model::{
+        ids::{AppId, AttemptRef},
+        run::{KillReason, OpenRun},
+    },
+};
+use admission::Admission;
+use event::{EventKind, EventReceiver, EventSender, Origin, SessionEvent};
+use outbox::{Outbox, Pushed};
+use session::{AckStatus, Effects, End, Moment, Opening, Session};
+use settings::EVENT_QUEUE_MAX;
+
+pub use settings::HubSettings;
+pub use table::Link;
+use table::Table;
+
+/// How often memory of executors that left is looked through.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// An executor that may be given runs of a handler.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// Order of registration.
+    pub row: i64,
+    /// Its name in the app.
+    pub name: Arc<str>,
+    /// Its session.
+    pub epoch: u64,
+    /// Runs of the handler it can take now; may be 0.
+    pub free: u32,
+    /// Its slots in all.
+    pub slots: u32,
+    /// 0..1, the larger of its used share of slots and its processor's load.
+    pub busy: f32,
+}
+
+/// A request to stop an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kill {
+    /// Which.
+    pub attempt: AttemptRef,
+    /// Why.
+    pub reason: KillReason,
+    /// How long its handler has to end by itself.
+    pub grace: Duration,
+    /// For the handler, in one line.
+    pub message: String,
+}
+
+/// How this node stands with an executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contact {
+    /// It has a session here.
+    Connected {
+        /// Its epoch.
+        epoch: u64,
+    },
+    /// It had a session here; this was its last sign of life.
+    Since(DateTime<Utc>),
+    /// It had none here lately.
+    Unknown,
+}
+
+/// Why a session can't begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// More new sessions than this node takes per second.
+    #[error("too many new sessions; come back in {0:?}")]
+    Rate(Duration),
+    /// As many sessions as this node takes at all.
+    #[error("this node has as many sessions as it takes")]
+    Full,
+    /// This node is going away.
+    #[error("this node is going away")]
+    Draining,
+}
+
+/// The executors connected to this node.
+pub struct Hub {
+    settings: Arc<HubSettings>,
+    clock: Arc<dyn Clock>,
+    table: RwLock<Table>,
+    admission: Mutex<Admission>,
+    events: EventSender,
+    /// Events of the hub's own that found no room; bounded by what dispatch has under way.
+    backlog: Mutex<VecDeque<SessionEvent>>,
+    capacity: Arc<Notify>,
+    draining: Mutex<bool>,
+    pruned: Mutex<Duration>,
+}
+
+impl Hub {
+    /// An empty hub and the events of its sessions.
+    pub fn new(settings: HubSettings, clock: Arc<dyn Clock>) -> (Arc<Self>, EventReceiver) {
+        let (events, receiver) = event::channel();
+        let hub = Self {
+            admission: Mutex::new(Admission::new(settings.admit_per_second)),
+            settings: Arc::new(settings),
+            clock,
+            table: RwLock::default(),
+            events,
+            backlog: Mutex::default(),
+            capacity: Arc::default(),
+            draining: Mutex::new(false),
+            pruned: Mutex::default(),
+        };
+        (Arc::new(hub), receiver)
+    }
+
+    /// Timings and limits.
+    pub fn settings(&self) -> &Arc<HubSettings> {
+        &self.settings
+    }
+
+    /// Where whoever drives a session sends its events.
+    pub fn events(&self) -> &EventSender {
+        &self.events
+    }
+
+    /// Told when slots may have become free.
+    pub fn capacity_changed(&self) -> Arc<Notify> {
+        self.capacity.clone()
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { wall: self.clock.now(), elapsed: self.clock.elapsed() }
+    }
+
+    // ---- for dispatch ------------------------------------------------------------------------
+
+    /// Executors of the app that may take a run of the handler now, in order of registration: they
+    /// offer it, their labels match, they are not cordoned, draining, suspect, nor have the handler
+    /// paused. Those without a free slot are among them, with `free` 0.
+    pub fn candidates(
+        &self,
+        app: AppId,
+        handler: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Vec<Candidate> {
+        let table = self.table.read();
+        let links = table.of_app(app).iter();
+        links.filter_map(|link| candidate(link, handler, labels)).collect()
+    }
+
+    /// Whether any connected executor of the app offers the handler, able to take it or not.
+    pub fn offers(&self, app: AppId, handler: &str) -> bool {
+        self.table.read().of_app(app).iter().any(|link| link.session.lock().offers(handler))
+    }
+
+    /// Executors of the app that offer the handler and carry the labels, whether or not they take
+    /// runs now.
+    pub fn offering(
+        &self,
+        app: AppId,
+        handler: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Vec<Arc<str>> {
+        let table = self.table.read();
+        let links = table.of_app(app).iter();
+        let fitting = links.filter(|link| link.session.lock().fits(handler, labels));
+        fitting.map(|link| link.origin.executor.clone()).collect()
+    }
+
+    /// Takes `n` credits before a dispatch is written; false when the session is gone or has fewer.
+    pub fn reserve(&self, app: AppId, executor: &str, epoch: u64, handler: &str, n: u32) -> bool {
+        let Some(link) = self.link(app, executor, epoch) else { return false };
+        let mut session = link.session.lock();
+        // Reserved runs will need room in the outbox too.
+        link.outbox.room_for_runs() >= n as usize && session.reserve(handler, n)
+    }
+
+    /// Gives credits back that no dispatch came of.
+    pub fn unreserve(&self, app: AppId, executor: &str, epoch: u64, handler: &str, n: u32) {
+        if let Some(link) = self.link(app, executor, epoch) {
+            link.session.lock().unreserve(handler, n);
+            self.capacity.notify_one();
+        }
+    }
+
+    /// Sends a written dispatch on one reserved credit; its command number is filled in here.
+    /// False: the session is gone, so the run was never sent, and an event says so.
+    pub fn send_run(&self, app: AppId, executor: &str, epoch: u64, command: RunCommand) -> bool {
+        let Some(attempt) = wire::attempt_ref(command.r#ref.as_ref()) else { return false };
+        if let Some(link) = self.link(app, executor, epoch) {
+            let sent = self.step(&link, |session, at, out| session.run(attempt, command, at, out));
+            if sent.0 {
+                return true;
+            }
+        }
+        let origin = Arc::new(Origin { app, executor: executor.into(), row: 0, epoch });
+        self.emit(SessionEvent { origin, attempt, kind: EventKind::NotHeld });
+        false
+    }
+
+    /// Asks an executor to stop an attempt, again and again until it answers; without an answer in
+    /// `kill_ack_evict` its session is closed. False when it has no session here.
+    pub fn kill(&self, app: AppId, executor: &str, kill: Kill) -> bool {
+        let Some(link) = self.current(app, executor) else { return false };
+        self.step(&link, |session, at, out| session.kill(&kill, at, out)).0
+    }
+
+    /// How this node stands with an executor.
+    pub fn contact(&self, app: AppId, executor: &str) -> Contact {
+        let table = self.table.read();
+        if let Some(link) = table.get(app, executor) {
+            return Contact::Connected { epoch: link.origin.epoch };
+        }
+        table.parted_since(app, executor).map_or(Contact::Unknown, Contact::Since)
+    }
+
+    // ---- for results -------------------------------------------------------------------------
+
+    /// Tells an executor that it may forget a result.
+    pub fn ack_result(&self, app: AppId, executor: &str, attempt: AttemptRef, status: AckStatus) {
+        if let Some(link) = self.current(app, executor) {
+            self.step(&link, |session, _, out| session.ack_result(attempt, status, out));
+        }
+    }
+
+    /// Tells an executor how far its log is stored.
+    pub fn ack_logs(&self, app: AppId, executor: &str, attempt: AttemptRef, through_seq: u64) {
+        if let Some(link) = self.current(app, executor) {
+            self.step(&link, |session, _, out| session.ack_logs(attempt, through_seq, out));
+        }
+    }
+
+    /// An attempt that the executor runs and the store confirms.
+    pub fn adopt(&self, origin: &Origin, run: &OpenRun) {
+        if let Some(link) = self.link(origin.app, &origin.executor, origin.epoch) {
+            self.step(&link, |session, at, _| session.adopt(run, at));
+        }
+    }
+
+    // ---- for operators -----------------------------------------------------------------------
+
+    /// No new runs for an executor, or new runs again; nothing happens when it has no session here.
+    pub fn set_cordon(&self, app: AppId, executor: &str, cordoned: bool) {
+        if let Some(link) = self.current(app, executor) {
+            link.session.lock().set_cordon(cordoned);
+            self.capacity.notify_one();
+        }
+    }
+
+    /// Ends an executor's session; it may dial again. False when it has none here.
+    pub fn disconnect(&self, app: AppId, executor: &str, message: &str) -> bool {
+        let Some(link) = self.current(app, executor) else { return false };
+        self.finish(&link, End::Disconnected(message.to_owned()));
+        true
+    }
+
+    /// Ends the session of an executor row if it is older than the epoch.
+    pub fn supersede(&self, row: i64, epoch: u64) {
+        let older = |link: &&Arc<Link>| link.origin.row == row && link.origin.epoch < epoch;
+        let old = self.table.read().all().iter().find(older).cloned();
+        if let Some(link) = old {
+            self.give_way(&link);
+        }
+    }
+
+    /// Sessions now.
+    pub fn sessions(&self) -> usize {
+        self.table.read().len()
+    }
+
+    /// Asks all executors to move to another node, and takes no new sessions from now on.
+    pub fn drain_all(
+        &self,
+        reason: scheduler_drain::Reason,
+        reconnect_within: Duration,
+        closes_after: Duration,
+    ) {
+        *self.draining.lock() = true;
+        self.drain_some(usize::MAX, reason, reconnect_within, closes_after);
+    }
+
+    /// Asks up to `count` executors to move to another node.
+    pub fn drain_some(
+        &self,
+        count: usize,
+        reason: scheduler_drain::Reason,
+        reconnect_within: Duration,
+        closes_after: Duration,
+    ) {
+        let links = self.all();
+        let links = links.iter().filter(|link| !link.session.lock().is_draining());
+        for link in links.take(count) {
+            self.step(link, |session, at, out| {
+                session.drain(reason, reconnect_within, closes_after, at, out);
+            });
+        }
+    }
+
+    /// Ends all sessions.
+    pub fn close_all(&self) {
+        for link in self.all() {
+            self.finish(&link, End::Drained);
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Link>> {
+        self.table.read().all()
+    }
+}
+
+// ---- for whoever drives a session ------------------------------------------------------------
+impl Hub {
+    /// May one more session begin now?
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn admit(&self) -> Result<(), Refused> {
+        if *self.draining.lock() {
+            return Err(Refused::Draining);
+        }
+        if self.sessions() >= self.settings.max_sessions {
+            return Err(Refused::Full);
+        }
+        self.admission.lock().admit(self.clock.elapsed()).map_err(Refused::Rate)
+    }
+
+    /// Another process than `instance_id` that holds the executor's name here and gave a sign of
+    /// life within two heartbeat intervals.
+    pub fn living_other(&self, app: AppId, executor: &str, instance_id: &str) -> bool {
+        let Some(link) = self.current(app, executor) else { return false };
+        let session = link.session.lock();
+        let silence = self.clock.elapsed().saturating_sub(session.heard().elapsed);
+        session.instance_id() != instance_id && silence <= self.settings.heartbeat_interval * 2
+    }
+
+    /// Begins a session, taking over from an older one of the same executor. The caller sends the
+    /// events on and feeds frames to [`Hub::receive`].
+    ///
+    /// # Errors
+    /// A newer session of the executor is here already.
+    pub fn open(
+        &self,
+        opening: Opening,
+        principal: &str,
+        outbox: Arc<Outbox>,
+    ) -> Result<(Arc<Link>, Vec<SessionEvent>), End> {
+        let at = self.moment();
+        let (origin, session_id) = (opening.origin.clone(), opening.session_id.clone());
+        let mut out = Effects::default();
+        let mut table = self.table.write();
+        let old = table.get(origin.app, &origin.executor).cloned();
+        let before = match &old {
+            Some(old) if old.origin.epoch >= origin.epoch => return Err(End::Superseded),
+            Some(old) => {
+                let handover = old.session.lock().end();
+                table.remove(&old.origin);
+                Some(handover)
+            }
+            None => table.take_handover(origin.app, &origin.executor),
+        };
+        let session = Session::open(opening, before, self.settings.clone(), at, &mut out);
+        let link = Arc::new(Link {
+            origin,
+            principal: principal.to_owned(),
+            session_id,
+            session: Mutex::new(session),
+            outbox,
+            end: Mutex::new(None),
+            ended: Notify::new(),
+        });
+        // Welcome goes first: nobody can reach the session before it is in the table.
+        self.push(&link, out.frames, at);
+        table.insert(link.clone(), at.elapsed);
+        drop(table);
+        if let Some(old) = old {
+            close(&old, End::Superseded);
+        }
+        self.capacity.notify_one();
+        Ok((link, out.events))
+    }
+
+    /// Takes one frame of the executor in. The events are the caller's to send on; while it can't,
+    /// it reads no further frame (see [`Hub::stall`]).
+    pub fn receive(&self, link: &Arc<Link>, frame: SessionRequest) -> Vec<SessionEvent> {
+        self.step(link, |session, at, out| session.frame(frame, at, out)).1
+    }
+
+    /// The caller does not read the session's frames for a while, or reads again.
+    pub fn stall(&self, link: &Arc<Link>, stalled: bool) {
+        let at = self.moment();
+        link.session.lock().set_stalled(stalled, at);
+    }
+
+    /// The stream ended, or is to be ended for the given reason.
+    pub fn finish(&self, link: &Arc<Link>, end: End) {
+        let (mut handover, heard) = {
+            let mut session = link.session.lock();
+            if session.is_over() {
+                drop(session);
+                return close(link, end);
+            }
+            (session.end(), session.heard())
+        };
+        handover.settle();
+        {
+            let mut table = self.table.write();
+            if table.remove(&link.origin).is_some() {
+                table.part(&link.origin, handover, heard.wall, self.clock.elapsed());
+            }
+        }
+        close(link, end);
+    }
+
+    /// Watches over all sessions; to be called a few times per second.
+    pub fn tick(&self, now: DateTime<Utc>, elapsed: Duration) {
+        let at = Moment { wall: now, elapsed };
+        for link in self.all() {
+            let full_since = link.outbox.full_since();
+            let (_, events) =
+                self.step_at(&link, at, |session, at, out| session.tick(full_since, at, out));
+            events.into_iter().for_each(|event| self.emit(event));
+        }
+        self.flush_backlog();
+        let mut pruned = self.pruned.lock();
+        if elapsed >= *pruned + PRUNE_INTERVAL {
+            *pruned = elapsed;
+            self.table.write().prune(elapsed);
+        }
+    }
+
+    /// The older session of an executor that now lives on another node.
+    fn give_way(&self, link: &Arc<Link>) {
+        let _ = link.session.lock().end();
+        self.table.write().remove(&link.origin);
+        close(link, End::Superseded);
+    }
+
+    fn current(&self, app: AppId, executor: &str) -> Option<Arc<Link>> {
+        self.table.read().get(app, executor).cloned()
+    }
+
+    fn link(&self, app: AppId, executor: &str, epoch: u64) -> Option<Arc<Link>> {
+        self.current(app, executor).filter(|link| link.origin.epoch == epoch)
+    }
+
+    fn step<T>(
+        &self,
+        link: &Arc<Link>,
+        act: impl FnOnce(&mut Session, Moment, &mut Effects) -> T,
+    ) -> (T, Vec<SessionEvent>) {
+        self.step_at(link, self.moment(), act)
+    }
+
+    /// One step of a session: its frames are queued under its lock, so that they leave in order.
+    fn step_at<T>(
+        &self,
+        link: &Arc<Link>,
+        at: Moment,
+        act: impl FnOnce(&mut Session, Moment, &mut Effects) -> T,
+    ) -> (T, Vec<SessionEvent>) {
+        let mut out = Effects::default();
+        let mut session = link.session.lock();
+        let answer = act(&mut session, at, &mut out);
+        let overflow = !self.push(link, std::mem::take(&mut out.frames), at) && !session.is_over();
+        drop(session);
+        if out.capacity {
+            self.capacity.notify_one();
+        }
+        if overflow && out.end.is_none() {
+            out.end = Some(End::Unresponsive("it does not read its frames".to_owned()));
+        }
+        if let Some(end) = out.end {
+            self.finish(link, end);
+        }
+        (answer, out.events)
+    }
+
+    fn push(&self, link: &Link, frames: Vec<SessionResponse>, at: Moment) -> bool {
+        frames.into_iter().all(|frame| link.outbox.push(frame, at.elapsed) == Pushed::Sent)
+    }
+
+    fn emit(&self, event: SessionEvent) {
+        let mut backlog = self.backlog.lock();
+        if !backlog.is_empty() {
+            backlog.push_back(event);
+        } else if let Err(event) = self.events.try_send(event) {
+            backlog.push_back(event);
+        }
+        if backlog.len() > EVENT_QUEUE_MAX {
+            // The row itself is found by the sweep over attempts that were never acknowledged.
+            backlog.pop_front();
+        }
+    }
+
+    fn flush_backlog(&self) {
+        let mut backlog = self.backlog.lock();
+        while let Some(event) = backlog.pop_front() {
+            if let Err(event) = self.events.try_send(event) {
+                backlog.push_front(event);
+                return;
+            }
+        }
+    }
+}
+
+fn candidate(
+    link: &Arc<Link>,
+    handler: &str,
+    labels: &BTreeMap<String, String>,
+) -> Option<Candidate> {
+    let session = link.session.lock();
+    if !session.fits(handler, labels) || !session.takes(handler) {
+        return None;
+    }
+    let room = u32::try_from(link.outbox.room_for_runs()).unwrap_or(u32::MAX);
+    Some(Candidate {
+        row: link.origin.row,
+        name: link.origin.executor.clone(),
+        epoch: link.origin.epoch,
+        free: session.free(handler).min(room),
+        slots: session.slots(),
+        busy: session.busy_share(),
+    })
+}
+
+/// Sends the last frame and tells whoever waits for the end.
+fn close(link: &Link, end: End) {
+    let last = end.close().map(|close| SessionResponse { frame: Some(Down::Close(close)) });
+    link.outbox.finish(last);
+    link.set_end(end);
+}

@@ -1,0 +1,229 @@
+//! What a session is watched for: heartbeats that list what the executor has, and answers that
+//! are overdue.
+
+use std::{collections::HashMap, time::Duration};
+
+use clawjob_proto::v1::{AttemptStatus, Heartbeat, HeartbeatAck, session_response::Frame as Down};
+
+use super::{Effects, End, Key, Moment, Session, Stage, commands::reference};
+use crate::{
+    hub::{
+        event::EventKind,
+        settings::{LISTED_ATTEMPTS_MAX, OUTBOX_PATIENCE},
+        wire,
+    },
+    model::ids::AttemptRef,
+};
+
+/// Heartbeats in a row that must leave an attempt out that the executor had, or that an earlier
+/// session sent: one may have been on its way when the executor wrote it.
+const MISSING_TWICE: u8 = 2;
+/// Unknown attempts that one Heartbeat makes the scheduler look up.
+const UNKNOWN_PER_HEARTBEAT_MAX: usize = 256;
+/// A session that sent nothing for so many heartbeat timeouts is closed.
+const SILENCE_TIMEOUTS: u32 = 2;
+
+impl Session {
+    pub(super) fn on_heartbeat(&mut self, heartbeat: Heartbeat, at: Moment, out: &mut Effects) {
+        out.frame(Down::HeartbeatAck(HeartbeatAck {
+            seq: heartbeat.seq,
+            server_time: Some(wire::to_timestamp(at.wall)),
+        }));
+        self.last_heartbeat_seq = heartbeat.seq;
+        let listed = self.listed(&heartbeat.attempts);
+        let has = listed.values().filter(|(_, finished)| !finished).count();
+        self.report_free(heartbeat.free_slots, u32::try_from(has).unwrap_or(u32::MAX));
+        self.reconcile(&listed, heartbeat.last_command_seq, at, out);
+        let unit = |share: Option<f32>| share.filter(|s| s.is_finite()).map(|s| s.clamp(0.0, 1.0));
+        self.vitals.heartbeat_at = Some(at.wall);
+        self.vitals.cpu = unit(heartbeat.cpu);
+        self.vitals.memory = unit(heartbeat.memory);
+        self.vitals.lag = wire::duration(heartbeat.lag.as_ref()).unwrap_or_default();
+        self.vitals.abandoned = heartbeat.abandoned_handlers;
+        self.vitals.log_bytes_dropped += u64::from(heartbeat.log_bytes_dropped);
+        out.capacity = true;
+    }
+
+    fn listed(&mut self, attempts: &[AttemptStatus]) -> HashMap<Key, (u64, bool)> {
+        let mut listed = HashMap::with_capacity(attempts.len().min(LISTED_ATTEMPTS_MAX));
+        for status in attempts.iter().take(LISTED_ATTEMPTS_MAX) {
+            match wire::attempt_ref(status.r#ref.as_ref()) {
+                Some(attempt) => {
+                    let key = (attempt.run, attempt.attempt);
+                    listed.insert(key, (attempt.fence, status.finished));
+                }
+                None => self.ignored += 1,
+            }
+        }
+        listed
+    }
+
+    /// Compares what the executor has with what it should have (R3–R5).
+    fn reconcile(
+        &mut self,
+        listed: &HashMap<Key, (u64, bool)>,
+        last_command_seq: u64,
+        at: Moment,
+        out: &mut Effects,
+    ) {
+        let mut unknown = 0;
+        for (key, (fence, finished)) in listed {
+            match self.held.get_mut(key) {
+                // A listing under a lower fence counts for the higher one.
+                Some(held) if *fence <= held.fence => {
+                    held.missing = 0;
+                    self.implied_ack(*key, at, out);
+                }
+                // Its result is on the way or being written; only what runs can be unwanted.
+                _ if *finished || self.kills.contains_key(key) => {}
+                _ if unknown < UNKNOWN_PER_HEARTBEAT_MAX => {
+                    unknown += 1;
+                    let attempt = AttemptRef { run: key.0, attempt: key.1, fence: *fence };
+                    out.events.push(self.event(attempt, EventKind::Unknown));
+                }
+                _ => {}
+            }
+        }
+        self.find_missing(listed, last_command_seq, out);
+    }
+
+    fn find_missing(
+        &mut self,
+        listed: &HashMap<Key, (u64, bool)>,
+        last_command_seq: u64,
+        out: &mut Effects,
+    ) {
+        let mut gone: Vec<(Key, bool)> = Vec::new();
+        for (key, held) in &mut self.held {
+            let judged = held.seq <= last_command_seq
+                && !matches!(held.stage, Stage::Finished)
+                && !listed.contains_key(key);
+            if !judged {
+                continue;
+            }
+            held.missing = held.missing.saturating_add(1);
+            let had_it = matches!(held.stage, Stage::Acked { .. });
+            let carried = matches!(held.stage, Stage::Carried);
+            if held.missing >= if had_it || carried { MISSING_TWICE } else { 1 } {
+                gone.push((*key, had_it));
+            }
+        }
+        for (key, had_it) in gone {
+            let Some(held) = self.release(key) else { continue };
+            self.kills.remove(&key);
+            let kind = if had_it {
+                EventKind::Lost { why: "the executor no longer has the attempt" }
+            } else {
+                EventKind::NotHeld
+            };
+            out.events.push(self.event(reference(key, &held), kind));
+        }
+    }
+
+    /// Looks for what is overdue. `outbox_full_since` is when the executor stopped reading.
+    pub fn tick(&mut self, outbox_full_since: Option<Duration>, at: Moment, out: &mut Effects) {
+        if self.ended {
+            return;
+        }
+        if self.moves_until.is_some_and(|until| at.elapsed >= until) {
+            out.end = Some(End::Drained);
+            return;
+        }
+        if outbox_full_since.is_some_and(|since| at.elapsed >= since + OUTBOX_PATIENCE) {
+            let text = "it did not read its frames for 5 s".to_owned();
+            out.end = Some(End::Unresponsive(text));
+            return;
+        }
+        self.watch_silence(at, out);
+        if out.end.is_none() && at.elapsed >= self.next_check {
+            self.next_check = Duration::MAX;
+            self.end_pauses(at, out);
+            self.watch_run_acks(at, out);
+            self.watch_kill_acks(at, out);
+        }
+    }
+
+    fn watch_silence(&mut self, at: Moment, out: &mut Effects) {
+        if self.stalled {
+            if at.elapsed < self.stall_acked + self.settings.heartbeat_interval {
+                return;
+            }
+            // This side does not read, so it can't hear; it says that it is alive.
+            self.stall_acked = at.elapsed;
+            out.frame(Down::HeartbeatAck(HeartbeatAck {
+                seq: self.last_heartbeat_seq,
+                server_time: Some(wire::to_timestamp(at.wall)),
+            }));
+            return;
+        }
+        let silence = at.elapsed.saturating_sub(self.heard.elapsed);
+        if silence >= self.settings.heartbeat_timeout * SILENCE_TIMEOUTS {
+            out.end = Some(End::Unresponsive(format!("nothing heard for {} s", silence.as_secs())));
+        } else if silence >= self.settings.heartbeat_timeout {
+            self.suspect = true;
+        }
+    }
+
+    fn end_pauses(&mut self, at: Moment, out: &mut Effects) {
+        let mut next = Duration::MAX;
+        let handlers = self.handlers.values_mut().map(|state| &mut state.refused_until);
+        for pause in handlers.chain([&mut self.busy_until]) {
+            match *pause {
+                Some(until) if at.elapsed >= until => {
+                    *pause = None;
+                    out.capacity = true;
+                }
+                Some(until) => next = next.min(until),
+                None => {}
+            }
+        }
+        self.check_by(next);
+    }
+
+    fn watch_run_acks(&mut self, at: Moment, out: &mut Effects) {
+        let timeout = self.settings.run_ack_timeout;
+        let mut next = Duration::MAX;
+        let mut seq = self.command_seq;
+        for held in self.held.values_mut() {
+            let Stage::Sent { since, resent, command } = &mut held.stage else { continue };
+            if at.elapsed < *since + timeout {
+                next = next.min(*since + timeout);
+                continue;
+            }
+            if *resent {
+                let text = "a RunCommand and its repetition got no answer".to_owned();
+                out.end = Some(End::Unresponsive(text));
+                return;
+            }
+            seq += 1;
+            command.command_seq = seq;
+            (*since, *resent, held.seq) = (at.elapsed, true, seq);
+            next = next.min(at.elapsed + timeout);
+            out.frame(Down::Run((**command).clone()));
+        }
+        self.command_seq = seq;
+        self.check_by(next);
+    }
+
+    fn watch_kill_acks(&mut self, at: Moment, out: &mut Effects) {
+        let (resend, evict) = (self.settings.kill_ack_resend, self.settings.kill_ack_evict);
+        let mut next = Duration::MAX;
+        let mut seq = self.command_seq;
+        for kill in self.kills.values_mut().filter(|kill| !kill.answered) {
+            if at.elapsed >= kill.first + evict {
+                let text = format!("a KillCommand got no answer for {} s", evict.as_secs());
+                out.end = Some(End::Unresponsive(text));
+                return;
+            }
+            if at.elapsed >= kill.last + resend {
+                seq += 1;
+                kill.command.command_seq = seq;
+                kill.last = at.elapsed;
+                out.frame(Down::Kill(kill.command.clone()));
+            }
+            next = next.min(kill.last + resend);
+        }
+        self.command_seq = seq;
+        self.check_by(next);
+    }
+}

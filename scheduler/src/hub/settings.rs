@@ -1,0 +1,105 @@
+//! Timings and limits of sessions. Defaults are the contract's table; tests scale them down.
+
+use std::time::Duration;
+
+/// Frames that may wait for one executor to read them. Full for [`OUTBOX_PATIENCE`]: closed.
+pub const SESSION_SEND_QUEUE_MAX: usize = 256;
+/// Of those, how many RunCommands may take: the rest is kept for acks and kills.
+pub const SESSION_RUN_QUEUE_MAX: usize = 192;
+/// Frames at which a session is closed at once: answers to what it sends without reading.
+pub const SESSION_SEND_QUEUE_HARD_MAX: usize = 1024;
+/// How long the queue of one executor may be full.
+pub const OUTBOX_PATIENCE: Duration = Duration::from_secs(5);
+/// Events of all sessions that may wait to be written.
+pub const EVENT_QUEUE_MAX: usize = 16_384;
+/// KiB of payload in those events, over all sessions.
+pub const EVENT_QUEUE_KIB_MAX: u32 = 64 * 1024;
+/// Handlers in one Hello.
+pub const HANDLERS_MAX: usize = 1_000;
+/// Labels in one Hello.
+pub const LABELS_MAX: usize = 64;
+/// Bytes of a label's key or value, and of every short text in Hello.
+pub const LABEL_BYTES_MAX: usize = 256;
+/// Bytes of a handler's params schema.
+pub const PARAMS_SCHEMA_BYTES_MAX: usize = 32 * 1024;
+/// Slots of one executor.
+pub const SLOTS_MAX: u32 = 100_000;
+/// Attempts listed in one Hello or Heartbeat that are looked at.
+pub const LISTED_ATTEMPTS_MAX: usize = 100_000;
+/// Runs of one attempt's log that are stored, in bytes.
+pub const ATTEMPT_LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
+/// How long an executor is passed over for a handler it said it does not have, and after a BUSY
+/// without a time of its own.
+pub const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
+/// How long the memory of an ended session is kept for its process to come back to.
+pub const PARTED_KEPT: Duration = Duration::from_secs(3600);
+
+/// Timings and limits of sessions.
+#[derive(Clone, Debug)]
+pub struct HubSettings {
+    /// This node's id, for Welcome.
+    pub node_id: String,
+    /// Other addresses of the cluster, for Welcome and SchedulerDrain.
+    pub peer_endpoints: Vec<String>,
+    /// How often executors send a Heartbeat.
+    pub heartbeat_interval: Duration,
+    /// Silence after which a session is SUSPECT; twice as long ends it.
+    pub heartbeat_timeout: Duration,
+    /// Out of contact for this long, the scheduler gives an attempt up, unless its job or app says
+    /// otherwise.
+    pub lost_after: Duration,
+    /// A RunCommand without an answer for this long is sent again, then the session is closed.
+    pub run_ack_timeout: Duration,
+    /// A KillCommand without an answer for this long is sent again.
+    pub kill_ack_resend: Duration,
+    /// A KillCommand without an answer for this long ends the session.
+    pub kill_ack_evict: Duration,
+    /// First frame must come within this time.
+    pub hello_timeout: Duration,
+    /// New sessions per second; others are told to come back later.
+    pub admit_per_second: u32,
+    /// Sessions at once on this node.
+    pub max_sessions: usize,
+    /// Bytes of one frame, for Welcome.
+    pub max_frame_bytes: u32,
+    /// Bytes of one output; longer ones are cut.
+    pub max_output_bytes: u32,
+    /// Bytes of one checkpoint; longer ones are dropped.
+    pub max_checkpoint_bytes: u32,
+    /// Bytes of a failure's stack and, separately, of its message.
+    pub max_stack_bytes: u32,
+    /// Bytes of one LogChunk.
+    pub max_log_chunk_bytes: u32,
+    /// Bytes of log in flight per session.
+    pub log_window_bytes: u32,
+    /// How often the tokens of open sessions are looked up again.
+    pub token_check_interval: Duration,
+    /// How often signs of life are written to the store.
+    pub touch_interval: Duration,
+}
+
+impl Default for HubSettings {
+    fn default() -> Self {
+        Self {
+            node_id: String::new(),
+            peer_endpoints: Vec::new(),
+            heartbeat_interval: Duration::from_secs(5),
+            heartbeat_timeout: Duration::from_secs(15),
+            lost_after: Duration::from_secs(60),
+            run_ack_timeout: Duration::from_secs(5),
+            kill_ack_resend: Duration::from_secs(5),
+            kill_ack_evict: Duration::from_secs(60),
+            hello_timeout: Duration::from_secs(10),
+            admit_per_second: 2_000,
+            max_sessions: 20_000,
+            max_frame_bytes: 1024 * 1024,
+            max_output_bytes: 256 * 1024,
+            max_checkpoint_bytes: 64 * 1024,
+            max_stack_bytes: 16 * 1024,
+            max_log_chunk_bytes: 64 * 1024,
+            log_window_bytes: 256 * 1024,
+            token_check_interval: Duration::from_secs(60),
+            touch_interval: Duration::from_secs(10),
+        }
+    }
+}
