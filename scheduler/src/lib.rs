@@ -7,9 +7,13 @@
 pub mod api;
 pub mod board;
 pub mod clock;
+pub mod config;
+pub mod dispatch;
 pub mod hub;
+pub mod janitor;
 pub mod model;
 pub mod node;
+pub mod owner;
 pub mod route;
 pub mod store;
 pub mod trigger;

@@ -1,0 +1,559 @@
+//! Configuration: a YAML or TOML file, then environment, then flags; every fault at once.
+//!
+//! A key is a path of names joined by dots, `log.level`. In the environment it is
+//! `CLAWJOB_LOG_LEVEL`; a list there is separated by commas. Keys are set one at a time on the
+//! defaults, so each has its own verdict and a wrong one does not hide the next.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Prefix of environment variables.
+const ENV_PREFIX: &str = "CLAWJOB_";
+/// Variables of that prefix that clients and executors read, not the server.
+const ENV_OF_CLIENTS: [&str; 7] =
+    ["ENDPOINTS", "TOKEN", "TOKEN_FILE", "APP", "CA_FILE", "EXECUTOR_ID", "TEST_POSTGRES"];
+
+/// Everything that can be set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// Address of the one port, `HOST:PORT`.
+    pub listen: String,
+    /// Where the embedded database, the admin token and the lock file are.
+    pub data_dir: PathBuf,
+    /// `postgres://…`; absent means the embedded SQLite.
+    pub database: Option<String>,
+    /// A second connection string for everything but locks and notifications, for a pooling proxy.
+    pub database_pool: Option<String>,
+    /// Pooled connections.
+    pub database_pool_size: usize,
+    /// Address that executors and other nodes reach this node by; absent means `listen`.
+    pub advertise: Option<String>,
+    /// Path before every route, such as `/clawjob`; empty means none.
+    pub context_path: String,
+    /// TLS is ended by a proxy in front: allows plain text on other addresses than loopback.
+    pub behind_proxy: bool,
+    /// `/metrics` answers without a credential.
+    pub metrics_open: bool,
+    /// TLS of the port.
+    pub tls: Tls,
+    /// Logs.
+    pub log: Log,
+    /// Traces.
+    pub otlp: Otlp,
+    /// Bounds on what users send.
+    pub limits: Limits,
+    /// Timings of sessions and of giving up.
+    pub timings: Timings,
+    /// How long things are kept.
+    pub retention: Retention,
+}
+
+/// TLS of the port: both files, or none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tls {
+    /// Certificate chain, PEM.
+    pub cert_file: Option<PathBuf>,
+    /// Private key, PEM.
+    pub key_file: Option<PathBuf>,
+    /// Clients must show a certificate of this authority, PEM.
+    pub client_ca_file: Option<PathBuf>,
+}
+
+/// Shape of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+/// Logs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Log {
+    /// A level, or directives such as `info,clawjob_scheduler::hub=debug`.
+    pub level: String,
+    /// Shape of the lines.
+    pub format: LogFormat,
+    /// Written there instead of standard error; a new file each day.
+    pub file: Option<PathBuf>,
+    /// Daily files kept.
+    pub files_max: usize,
+}
+
+/// Traces over OTLP/gRPC.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Otlp {
+    /// `http://collector:4317`; absent means no traces are sent.
+    pub endpoint: Option<String>,
+}
+
+/// Bounds on what users send.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Params of a job or run, bytes.
+    pub params_bytes: u32,
+    /// Output of a run, bytes.
+    pub output_bytes: u32,
+    /// Sessions that may be open.
+    pub sessions: u32,
+    /// Sessions admitted per second.
+    pub sessions_per_second: u32,
+    /// Connections that may be open.
+    pub connections: u32,
+}
+
+/// Timings of sessions and of giving up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timings {
+    /// Executors report this often.
+    #[serde(with = "humantime_serde")]
+    pub heartbeat_interval: Duration,
+    /// An executor not heard of for this long is suspect: no new runs.
+    #[serde(with = "humantime_serde")]
+    pub heartbeat_timeout: Duration,
+    /// Its runs are given up after this long out of contact.
+    #[serde(with = "humantime_serde")]
+    pub lost_after: Duration,
+    /// After a start or an outage of the database nobody is given up before this has passed.
+    #[serde(with = "humantime_serde")]
+    pub takeover_grace: Duration,
+    /// A run must be acknowledged within this time.
+    #[serde(with = "humantime_serde")]
+    pub run_ack_timeout: Duration,
+    /// A shutdown ends after this long at the latest.
+    #[serde(with = "humantime_serde")]
+    pub shutdown_grace: Duration,
+}
+
+/// How long things are kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Retention {
+    /// Ended runs.
+    #[serde(with = "humantime_serde")]
+    pub runs: Duration,
+    /// Logs of runs.
+    #[serde(with = "humantime_serde")]
+    pub logs: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let day = Duration::from_secs(86_400);
+        Self {
+            listen: "127.0.0.1:7700".to_owned(),
+            data_dir: PathBuf::from("clawjob-data"),
+            database: None,
+            database_pool: None,
+            database_pool_size: 10,
+            advertise: None,
+            context_path: String::new(),
+            behind_proxy: false,
+            metrics_open: false,
+            tls: Tls::default(),
+            log: Log {
+                level: "info".to_owned(),
+                format: LogFormat::Text,
+                file: None,
+                files_max: 7,
+            },
+            otlp: Otlp::default(),
+            limits: Limits {
+                params_bytes: 256 * 1024,
+                output_bytes: 256 * 1024,
+                sessions: 20_000,
+                sessions_per_second: 2_000,
+                connections: 30_000,
+            },
+            timings: Timings {
+                heartbeat_interval: Duration::from_secs(5),
+                heartbeat_timeout: Duration::from_secs(15),
+                lost_after: Duration::from_secs(60),
+                takeover_grace: Duration::from_secs(60),
+                run_ack_timeout: Duration::from_secs(5),
+                shutdown_grace: Duration::from_secs(30),
+            },
+            retention: Retention { runs: 30 * day, logs: 7 * day },
+        }
+    }
+}
+
+/// A key that could not be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFault {
+    /// Where it was set: a file, a variable, a flag.
+    pub origin: String,
+    /// Its path.
+    pub key: String,
+    /// What is wrong with it and what would be right.
+    pub fault: String,
+}
+
+/// All faults of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFaults(pub Vec<ConfigFault>);
+
+impl std::fmt::Display for ConfigFaults {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the configuration has {} fault(s):", self.0.len())?;
+        for fault in &self.0 {
+            write!(f, "\n  {} ({}): {}", fault.key, fault.origin, fault.fault)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigFaults {}
+
+/// Reads the file (if any), the environment and the flags (path → text), in this order of
+/// precedence from low to high.
+///
+/// # Errors
+/// Every key that is unknown or has a value of the wrong kind or out of bounds.
+pub fn load(
+    file: Option<&Path>,
+    env: impl Iterator<Item = (String, String)>,
+    flags: &[(&str, String)],
+) -> Result<Config, ConfigFaults> {
+    let mut builder = Builder::default();
+    if let Some(path) = file {
+        builder.take_file(path);
+    }
+    for (name, text) in env {
+        if let Some(rest) = name.strip_prefix(ENV_PREFIX)
+            && !ENV_OF_CLIENTS.contains(&rest)
+        {
+            builder.take_variable(&name, rest, &text);
+        }
+    }
+    for (key, text) in flags {
+        builder.set_text("flag", key, text);
+    }
+    builder.finish()
+}
+
+struct Builder {
+    tree: Value,
+    origins: BTreeMap<String, String>,
+    faults: Vec<ConfigFault>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        let tree = serde_json::to_value(Config::default()).unwrap_or(Value::Null);
+        Self { tree, origins: BTreeMap::new(), faults: Vec::new() }
+    }
+}
+
+impl Builder {
+    fn take_file(&mut self, path: &Path) {
+        let origin = path.display().to_string();
+        match read_file(path) {
+            Ok(Value::Object(map)) => self.take_tree(&origin, "", &Value::Object(map)),
+            Ok(Value::Null) => {}
+            Ok(_) => self.fault(&origin, "(file)", "must be a mapping of keys to values"),
+            Err(fault) => self.fault(&origin, "(file)", &fault),
+        }
+    }
+
+    fn take_tree(&mut self, origin: &str, path: &str, value: &Value) {
+        let at_leaf = self.tree.pointer(&pointer(path)).is_some_and(|known| !known.is_object());
+        match value {
+            Value::Object(map) if !at_leaf => {
+                for (name, inner) in map {
+                    let key = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                    if self.tree.pointer(&pointer(&key)).is_some() {
+                        self.take_tree(origin, &key, inner);
+                    } else {
+                        self.unknown(origin, &key);
+                    }
+                }
+            }
+            _ => self.set(origin, path, value.clone()),
+        }
+    }
+
+    fn take_variable(&mut self, name: &str, rest: &str, text: &str) {
+        let wanted = rest.to_ascii_lowercase();
+        let key = self.keys().into_iter().find(|key| key.replace('.', "_") == wanted);
+        match key {
+            Some(key) => self.set_text(name, &key, text),
+            None => self.unknown(name, &wanted),
+        }
+    }
+
+    /// Sets a key from text: as the text itself, or as the number or boolean that it spells.
+    fn set_text(&mut self, origin: &str, key: &str, text: &str) {
+        let as_text = Value::String(text.to_owned());
+        let parsed = serde_json::from_str::<Value>(text).ok().filter(|v| !v.is_string());
+        let value = match parsed {
+            Some(value) if self.try_set(key, as_text.clone()).is_err() => value,
+            _ => as_text,
+        };
+        self.set(origin, key, value);
+    }
+
+    fn set(&mut self, origin: &str, key: &str, value: Value) {
+        match self.try_set(key, value) {
+            Ok(tree) => {
+                self.tree = tree;
+                self.origins.insert(key.to_owned(), origin.to_owned());
+            }
+            Err(fault) => self.fault(origin, key, &fault),
+        }
+    }
+
+    fn try_set(&self, key: &str, value: Value) -> Result<Value, String> {
+        let mut tree = self.tree.clone();
+        let slot = tree.pointer_mut(&pointer(key)).ok_or("is no such key")?;
+        *slot = value;
+        serde_json::from_value::<Config>(tree.clone()).map_err(|fault| fault.to_string())?;
+        Ok(tree)
+    }
+
+    fn keys(&self) -> Vec<String> {
+        fn walk(path: &str, value: &Value, keys: &mut Vec<String>) {
+            match value {
+                Value::Object(map) => {
+                    for (name, inner) in map {
+                        let key =
+                            if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                        walk(&key, inner, keys);
+                    }
+                }
+                _ => keys.push(path.to_owned()),
+            }
+        }
+        let mut keys = Vec::new();
+        walk("", &self.tree, &mut keys);
+        keys
+    }
+
+    fn unknown(&mut self, origin: &str, key: &str) {
+        let mut known = self.keys();
+        known.sort_by_key(|candidate| distance(candidate, key));
+        let hint = known.first().map_or(String::new(), |near| format!("; did you mean {near}?"));
+        self.fault(origin, key, &format!("is not a known key{hint}"));
+    }
+
+    fn fault(&mut self, origin: &str, key: &str, fault: &str) {
+        self.faults.push(ConfigFault {
+            origin: origin.to_owned(),
+            key: key.to_owned(),
+            fault: fault.to_owned(),
+        });
+    }
+
+    fn finish(mut self) -> Result<Config, ConfigFaults> {
+        let config: Config = match serde_json::from_value(self.tree.clone()) {
+            Ok(config) => config,
+            Err(fault) => {
+                self.fault("(all)", "(file)", &fault.to_string());
+                return Err(ConfigFaults(self.faults));
+            }
+        };
+        for (key, fault) in bounds(&config) {
+            let origin = self.origins.get(key).cloned().unwrap_or_else(|| "default".to_owned());
+            self.fault(&origin, key, &fault);
+        }
+        if self.faults.is_empty() { Ok(config) } else { Err(ConfigFaults(self.faults)) }
+    }
+}
+
+fn pointer(key: &str) -> String {
+    if key.is_empty() { String::new() } else { format!("/{}", key.replace('.', "/")) }
+}
+
+fn read_file(path: &Path) -> Result<Value, String> {
+    let text = std::fs::read_to_string(path).map_err(|fault| format!("can't be read: {fault}"))?;
+    let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+    if is_toml {
+        toml::from_str(&text).map_err(|fault| format!("is not valid TOML: {fault}"))
+    } else {
+        serde_norway::from_str(&text).map_err(|fault| format!("is not valid YAML: {fault}"))
+    }
+}
+
+/// What the types alone do not say.
+fn bounds(config: &Config) -> Vec<(&'static str, String)> {
+    let mut faults = Vec::new();
+    let mut check = |key, ok: bool, fault: &str| {
+        if !ok {
+            faults.push((key, fault.to_owned()));
+        }
+    };
+    let listen: Result<std::net::SocketAddr, _> = config.listen.parse();
+    check("listen", listen.is_ok(), "must be ADDRESS:PORT, such as 127.0.0.1:7700");
+    let is_postgres =
+        |url: &String| url.starts_with("postgres://") || url.starts_with("postgresql://");
+    let postgres = "must begin with postgres:// (leave it out for the embedded database)";
+    check("database", config.database.iter().all(is_postgres), postgres);
+    check("database_pool", config.database_pool.iter().all(is_postgres), postgres);
+    check("database_pool_size", (1..=1_000).contains(&config.database_pool_size), "1 to 1000");
+    let path = &config.context_path;
+    let path_ok = path.is_empty() || (path.starts_with('/') && !path.ends_with('/'));
+    check("context_path", path_ok, "must begin with / and not end with it");
+    let pair = config.tls.cert_file.is_some() == config.tls.key_file.is_some();
+    check("tls.cert_file", pair, "tls.cert_file and tls.key_file belong together: set both");
+    let log = config.log.level.parse::<tracing_subscriber::filter::EnvFilter>();
+    check("log.level", log.is_ok(), "must be error, warn, info, debug, trace or directives");
+    check("log.files_max", (1..=1_000).contains(&config.log.files_max), "1 to 1000");
+    let times = &config.timings;
+    let beat = times.heartbeat_interval;
+    let second = Duration::from_secs(1);
+    let beat_ok = beat >= Duration::from_millis(100) && beat <= 60 * second;
+    check("timings.heartbeat_interval", beat_ok, "100ms to 60s");
+    let timeout_ok = times.heartbeat_timeout >= 2 * beat;
+    check("timings.heartbeat_timeout", timeout_ok, "at least two heartbeat intervals");
+    let lost_ok = times.lost_after > times.heartbeat_timeout;
+    check("timings.lost_after", lost_ok, "must be longer than timings.heartbeat_timeout");
+    check("timings.shutdown_grace", times.shutdown_grace >= second, "at least 1s");
+    let hour = 3_600 * second;
+    check("retention.runs", config.retention.runs >= hour, "at least 1h");
+    check("retention.logs", config.retention.logs >= hour, "at least 1h");
+    for (key, value) in [
+        ("limits.params_bytes", config.limits.params_bytes),
+        ("limits.output_bytes", config.limits.output_bytes),
+    ] {
+        check(key, (1_024..=1_048_576).contains(&value), "1024 to 1048576");
+    }
+    for (key, value) in [
+        ("limits.sessions", config.limits.sessions),
+        ("limits.sessions_per_second", config.limits.sessions_per_second),
+        ("limits.connections", config.limits.connections),
+    ] {
+        check(key, value > 0, "at least 1");
+    }
+    faults
+}
+
+/// Edit distance, for the hint beside an unknown key.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let cost = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = cost.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The effective configuration as YAML, without what a connection string keeps secret.
+///
+/// # Errors
+/// None in practice: every value has a YAML form.
+pub fn print(config: &Config) -> Result<String, serde_norway::Error> {
+    let mut shown = config.clone();
+    for url in [&mut shown.database, &mut shown.database_pool].into_iter().flatten() {
+        *url = without_password(url);
+    }
+    serde_norway::to_string(&shown)
+}
+
+/// A connection string with its password replaced.
+pub fn without_password(url: &str) -> String {
+    let mut shown = String::with_capacity(url.len());
+    match (url.find("://"), url.rfind('@')) {
+        (Some(scheme), Some(at)) if at > scheme => {
+            let user = &url[scheme + 3..at];
+            let name = user.split(':').next().unwrap_or_default();
+            let secret = if user.contains(':') { ":***" } else { "" };
+            let _ = write!(shown, "{}://{name}{secret}{}", &url[..scheme], &url[at..]);
+        }
+        _ => shown.push_str(url),
+    }
+    match shown.find("password=") {
+        Some(start) => {
+            let rest = &shown[start..];
+            let end = rest.find('&').map_or(shown.len(), |end| start + end);
+            format!("{}password=***{}", &shown[..start], &shown[end..])
+        }
+        None => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(file: &str, name: &str) -> Vec<(String, String)> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join(name);
+        std::fs::write(&path, file).expect("written");
+        let loaded = load(Some(&path), std::iter::empty(), &[]);
+        loaded.err().map_or(Vec::new(), |all| {
+            all.0.into_iter().map(|fault| (fault.key, fault.fault)).collect()
+        })
+    }
+
+    #[test]
+    fn all_faults_of_a_file_are_told_at_once() {
+        let found = faults(
+            "listen: here\nlgo:\n  level: info\nlog:\n  format: xml\nlimits:\n  sessions: -3\n",
+            "clawjob.yaml",
+        );
+        let keys: Vec<_> = found.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["lgo", "limits.sessions", "log.format", "listen"]);
+        assert!(found[0].1.contains("did you mean log"), "{}", found[0].1);
+    }
+
+    #[test]
+    fn yaml_and_toml_say_the_same() {
+        let yaml = "log:\n  level: debug\ntimings:\n  lost_after: 2m\n";
+        let toml = "[log]\nlevel = \"debug\"\n[timings]\nlost_after = \"2m\"\n";
+        assert_eq!(faults(yaml, "a.yaml"), faults(toml, "a.toml"));
+        assert!(faults(yaml, "a.yaml").is_empty());
+    }
+
+    #[test]
+    fn flags_win_over_the_environment_and_that_over_the_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("c.yaml");
+        let text = "listen: 127.0.0.1:1\ncontext_path: /a\ndatabase_pool_size: 3\n";
+        std::fs::write(&path, text).expect("written");
+        let env = [
+            ("CLAWJOB_LISTEN", "127.0.0.1:2"),
+            ("CLAWJOB_CONTEXT_PATH", "/b"),
+            ("CLAWJOB_TOKEN", "not the server's"),
+            ("CLAWJOB_TIMINGS_LOST_AFTER", "90s"),
+            ("OTHER", "x"),
+        ];
+        let env = env.into_iter().map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let flags = [("listen", "127.0.0.1:3".to_owned())];
+        let config = load(Some(&path), env, &flags).expect("no faults");
+        assert_eq!(config.listen, "127.0.0.1:3");
+        assert_eq!(config.context_path, "/b");
+        assert_eq!(config.database_pool_size, 3);
+        assert_eq!(config.timings.lost_after, Duration::from_secs(90));
+    }
+
+    #[test]
+    fn a_variable_that_means_nothing_is_a_fault() {
+        let env = [("CLAWJOB_LISTN".to_owned(), "x".to_owned())].into_iter();
+        let found = load(None, env, &[]).expect_err("unknown");
+        assert_eq!(found.0[0].origin, "CLAWJOB_LISTN");
+        assert!(found.0[0].fault.contains("did you mean listen"));
+    }
+
+    #[test]
+    fn a_printed_configuration_can_be_read_again_and_keeps_passwords_to_itself() {
+        let url = "postgres://claw:s3cret@db/claw?password=x&sslmode=require".to_owned();
+        let config = Config { database: Some(url), ..Config::default() };
+        let text = print(&config).expect("prints");
+        assert!(!text.contains("s3cret") && !text.contains("password=x"), "{text}");
+        assert!(faults(&text, "printed.yaml").is_empty());
+    }
+}
