@@ -30,6 +30,7 @@ use crate::{
     clock::Clock,
     model::{
         ids::{AppId, AttemptRef},
+        job::{JobSpec, KILL_GRACE_DEFAULT},
         run::{KillReason, OpenRun},
     },
 };
@@ -226,6 +227,19 @@ impl Hub {
     pub fn kill(&self, app: AppId, executor: &str, kill: Kill) -> bool {
         let Some(link) = self.current(app, executor) else { return false };
         self.step(&link, |session, at, out| session.kill(&kill, at, out)).0
+    }
+
+    /// Kills a CANCELING run's attempt, with the reason, grace and words of its row. False when its
+    /// executor has no session here: the next Welcome names the kill.
+    pub fn kill_run(&self, run: &OpenRun, spec: Option<&JobSpec>) -> bool {
+        let Some(executor) = &run.executor else { return false };
+        let kill = Kill {
+            attempt: run.attempt_ref(),
+            reason: run.kill_reason.unwrap_or(KillReason::User),
+            grace: run.kill_grace.unwrap_or(spec.map_or(KILL_GRACE_DEFAULT, JobSpec::kill_grace)),
+            message: run.message.clone(),
+        };
+        self.kill(run.app, executor, kill)
     }
 
     /// How this node stands with an executor.

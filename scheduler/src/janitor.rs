@@ -1,0 +1,339 @@
+//! What ends by the clock: queue timeouts, run timeouts, runs of lost executors.
+
+use std::{sync::Arc, time::Duration};
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::{
+    board::{Board, LaneKey},
+    hub::{Contact, Hub},
+    model::{
+        ids::RunId,
+        job::{DisconnectPolicy, JobSpec},
+        run::{
+            CODE_EXECUTOR_LOST, CODE_QUEUE_EXPIRED, CODE_TIMEOUT, Failure, KillReason, OpenRun,
+            Outcome, RunState,
+        },
+        transition::{Event, Standing, Verdict, transition},
+    },
+    store::{
+        OWNER_BATCH_MAX, Result, SharedStore,
+        ops::{AttemptEnd, EndRun, MarkCanceling, OpenRuns, PutBack, PutBackHow, StateSet},
+    },
+};
+
+/// The executor keeps the timeout itself; the scheduler waits this much longer before it kills, so
+/// that the executor's own word comes first. Below the promised ± 1 s.
+const TIMEOUT_SLACK: Duration = Duration::from_millis(500);
+/// Sent runs older than this are verified now and then.
+const VERIFY_AGE: Duration = Duration::from_secs(30);
+/// Runs verified per sweep.
+const VERIFY_MAX: usize = 1_000;
+/// Waiting runs whose reason is written per lane and sweep.
+const EXPLAIN_MAX: usize = 256;
+
+/// How long executors may be out of contact.
+#[derive(Clone, Copy, Debug)]
+pub struct LostRules {
+    /// Unless the job or the app says otherwise.
+    pub lost_after: Duration,
+    /// After a start, a takeover or a database outage nobody is lost before this has passed.
+    pub takeover_grace: Duration,
+}
+
+/// Ends what the clock ends.
+pub struct Janitor {
+    store: SharedStore,
+    board: Arc<Board>,
+    hub: Arc<Hub>,
+    rules: LostRules,
+}
+
+/// What is to be written, gathered over a sweep.
+#[derive(Default)]
+struct Verdicts {
+    ends: Vec<EndRun>,
+    backs: Vec<PutBack>,
+    kills: Vec<MarkCanceling>,
+}
+
+impl Janitor {
+    /// A janitor for what the board holds.
+    pub fn new(store: SharedStore, board: Arc<Board>, hub: Arc<Hub>, rules: LostRules) -> Self {
+        Self { store, board, hub, rules }
+    }
+
+    /// Looks at the runs whose deadline has passed.
+    ///
+    /// # Errors
+    /// The store's; after any, the partitions must be taken anew.
+    pub async fn deadlines(&self, now: DateTime<Utc>) -> Result<()> {
+        loop {
+            let passed = self.board.take_deadlines(now, OWNER_BATCH_MAX);
+            if passed.is_empty() {
+                return Ok(());
+            }
+            let ids: Vec<RunId> = passed.iter().map(|(id, _)| *id).collect();
+            let rows = self.store.open_runs(&ids).await?;
+            let mut verdicts = Verdicts::default();
+            for row in &rows {
+                if passed.contains(&(row.id, row.fence))
+                    && let Some(spec) = self.board.spec_of(row.id)
+                {
+                    self.judge_deadline(row, &spec, now, &mut verdicts);
+                }
+            }
+            self.board.merge(&ids, OpenRuns { runs: rows, specs: Vec::new() });
+            self.write(verdicts, now).await?;
+        }
+    }
+
+    fn judge_deadline(
+        &self,
+        row: &OpenRun,
+        spec: &JobSpec,
+        now: DateTime<Utc>,
+        verdicts: &mut Verdicts,
+    ) {
+        if row.state == RunState::Queued {
+            if spec.queue_timeout.is_some_and(|limit| row.due_at + limit <= now) {
+                verdicts.ends.push(queue_expired(row, spec));
+            }
+            return;
+        }
+        let (Some(timeout), Some(begin)) = (spec.timeout, row.acked_at.or(row.dispatched_at))
+        else {
+            return;
+        };
+        let timed_out =
+            row.state == RunState::Canceling && row.kill_reason == Some(KillReason::Timeout);
+        let grace = spec.kill_grace();
+        if timed_out {
+            let end = begin + timeout + grace;
+            if now < end {
+                self.board.set_deadline(row.id, row.fence, end);
+            } else if spec.disconnect_policy == DisconnectPolicy::Stop && !self.is_connected(row) {
+                // Out of contact: only the loss of the executor proves that it has stopped.
+            } else {
+                let failure =
+                    timeout_failure(timeout, "the executor did not end it within its kill grace");
+                verdicts.apply(row, spec, &Event::GraceOver, failure, Outcome::TimedOut, now);
+            }
+        } else if matches!(row.state, RunState::Dispatched | RunState::Running) {
+            let kill_at = begin + timeout + TIMEOUT_SLACK.min(grace);
+            if now < kill_at {
+                self.board.set_deadline(row.id, row.fence, kill_at);
+            } else {
+                verdicts.kills.push(MarkCanceling {
+                    attempt: row.attempt_ref(),
+                    from: StateSet::only(row.state),
+                    reason: KillReason::Timeout,
+                    grace: None,
+                    message: format!("passed its timeout of {timeout:?}"),
+                });
+            }
+        }
+    }
+
+    fn is_connected(&self, row: &OpenRun) -> bool {
+        row.executor.as_ref().is_some_and(|executor| {
+            matches!(self.hub.contact(row.app, executor), Contact::Connected { .. })
+        })
+    }
+
+    /// Gives up the runs of executors that have been out of contact for too long. `recovered_at`
+    /// is when this owner began to hear executors again.
+    ///
+    /// # Errors
+    /// The store's; after any, the partitions must be taken anew.
+    pub async fn lost(&self, now: DateTime<Utc>, recovered_at: DateTime<Utc>) -> Result<()> {
+        let mut verdicts = Verdicts::default();
+        let grace_ends = recovered_at + self.rules.takeover_grace;
+        for (app, executor) in self.board.executors_in_use() {
+            let since = match self.hub.contact(app, &executor) {
+                Contact::Connected { .. } => continue,
+                Contact::Since(at) => at.max(recovered_at),
+                Contact::Unknown => recovered_at,
+            };
+            for sent in self.board.runs_on(app, &executor) {
+                let patience =
+                    self.board.lost_after(&sent.run, &sent.spec).unwrap_or(self.rules.lost_after);
+                if now < (since + patience).max(grace_ends) {
+                    continue;
+                }
+                let failure = Failure {
+                    code: CODE_EXECUTOR_LOST.to_owned(),
+                    message: format!(
+                        "executor {executor} was out of contact for {patience:?} and is given up"
+                    ),
+                    ..Failure::default()
+                };
+                let rows = self.store.open_runs(&[sent.run.id]).await?;
+                let Some(row) = rows.first() else {
+                    self.board.ended(sent.run.id, now);
+                    continue;
+                };
+                let event = Event::ExecutorLost;
+                verdicts.apply(row, &sent.spec, &event, failure, Outcome::Lost, now);
+            }
+        }
+        self.write(verdicts, now).await
+    }
+
+    /// Asks the store about runs that have been under way for long: the end of some may have been
+    /// written elsewhere.
+    ///
+    /// # Errors
+    /// The store's; after any, the partitions must be taken anew.
+    pub async fn verify(&self, now: DateTime<Utc>) -> Result<()> {
+        let ids = self.board.long_sent(now - VERIFY_AGE, VERIFY_MAX);
+        let open = self.store.still_open(&ids).await?;
+        for gone in ids.iter().filter(|id| !open.contains(id)) {
+            self.board.ended(*gone, now);
+        }
+        Ok(())
+    }
+
+    /// Writes why runs wait, where nobody can take them.
+    ///
+    /// # Errors
+    /// The store's; after any, the partitions must be taken anew.
+    pub async fn explain(&self) -> Result<()> {
+        for lane in self.board.waiting_lanes() {
+            let candidates = self.hub.candidates(lane.app, &lane.handler, &lane.labels);
+            let fits = |name: &str| lane.target.is_empty() || name == lane.target;
+            let eligible = candidates.iter().filter(|c| fits(&c.name)).count();
+            let why = if eligible > 0 {
+                format!("all {eligible} executors that could take it are busy")
+            } else {
+                self.nobody(&lane)
+            };
+            let runs = self.board.unexplained(&lane, &why, EXPLAIN_MAX);
+            let rows: Vec<_> = runs.into_iter().map(|id| (id, why.clone())).collect();
+            if !rows.is_empty() {
+                self.store.explain_waiting(&rows).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn nobody(&self, lane: &LaneKey) -> String {
+        if !lane.target.is_empty() {
+            format!("waits for executor {}, which is not ready", lane.target)
+        } else if !self.hub.offers(lane.app, &lane.handler) {
+            format!("no connected executor offers handler {}", lane.handler)
+        } else if lane.labels.is_empty() {
+            format!("every executor with handler {} is cordoned or leaving", lane.handler)
+        } else {
+            format!(
+                "no ready executor with handler {} has the labels the job asks for",
+                lane.handler
+            )
+        }
+    }
+
+    async fn write(&self, verdicts: Verdicts, now: DateTime<Utc>) -> Result<()> {
+        for chunk in verdicts.ends.chunks(OWNER_BATCH_MAX) {
+            let answers = self.store.end_runs(chunk, now).await?;
+            for (end, answer) in chunk.iter().zip(answers) {
+                tracing::info!(
+                    run = %end.attempt.run, to = end.to.as_str(), ?answer, "ended by the clock"
+                );
+                self.board.ended(end.attempt.run, now);
+            }
+        }
+        for chunk in verdicts.backs.chunks(OWNER_BATCH_MAX) {
+            self.store.put_back(chunk, now).await?;
+        }
+        for chunk in verdicts.kills.chunks(OWNER_BATCH_MAX) {
+            self.store.mark_canceling(chunk, now).await?;
+        }
+        let backs = verdicts.backs.iter().map(|back| back.attempt.run);
+        let kills = verdicts.kills.iter().map(|kill| kill.attempt.run);
+        let touched: Vec<RunId> = backs.chain(kills).collect();
+        if touched.is_empty() {
+            return Ok(());
+        }
+        let runs = self.store.open_runs(&touched).await?;
+        for run in runs.iter().filter(|run| run.state == RunState::Canceling) {
+            let spec = self.board.spec_of(run.id);
+            self.hub.kill_run(run, spec.as_deref());
+        }
+        self.board.merge(&touched, OpenRuns { runs, specs: Vec::new() });
+        Ok(())
+    }
+}
+
+impl Verdicts {
+    /// Adds what the transition function says of the event.
+    fn apply(
+        &mut self,
+        row: &OpenRun,
+        spec: &JobSpec,
+        event: &Event,
+        failure: Failure,
+        outcome: Outcome,
+        now: DateTime<Utc>,
+    ) {
+        let standing = Standing {
+            state: row.state,
+            attempt: row.attempt,
+            lost: row.lost,
+            kill_reason: row.kill_reason,
+        };
+        let message = failure.message.clone();
+        let end =
+            AttemptEnd { outcome: Some(outcome), failure: Some(failure), ..AttemptEnd::default() };
+        match transition(standing, &spec.retry, spec.lost_policy, event) {
+            Verdict::End(to) => self.ends.push(EndRun {
+                attempt: row.attempt_ref(),
+                from: StateSet::only(row.state),
+                to,
+                end,
+                output: None,
+                output_truncated: false,
+                message,
+            }),
+            Verdict::RetryWait { lost } => {
+                let wait = spec.retry.backoff(row.attempt, rand::random());
+                self.backs.push(PutBack {
+                    attempt: row.attempt_ref(),
+                    from: StateSet::only(row.state),
+                    due_at: now + TimeDelta::from_std(wait).unwrap_or_default(),
+                    message,
+                    how: PutBackHow::NextAttempt { end, lost },
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+fn queue_expired(row: &OpenRun, spec: &JobSpec) -> EndRun {
+    let waited = spec.queue_timeout.unwrap_or_default();
+    let why = if row.message.is_empty() { "no executor took it" } else { &row.message };
+    EndRun {
+        attempt: row.attempt_ref(),
+        from: StateSet::only(RunState::Queued),
+        to: RunState::Failed,
+        end: AttemptEnd {
+            failure: Some(Failure {
+                code: CODE_QUEUE_EXPIRED.to_owned(),
+                message: format!("still queued after {waited:?}: {why}"),
+                ..Failure::default()
+            }),
+            ..AttemptEnd::default()
+        },
+        output: None,
+        output_truncated: false,
+        message: String::new(),
+    }
+}
+
+fn timeout_failure(timeout: Duration, why: &str) -> Failure {
+    Failure {
+        code: CODE_TIMEOUT.to_owned(),
+        message: format!("passed its timeout of {timeout:?}; {why}"),
+        ..Failure::default()
+    }
+}

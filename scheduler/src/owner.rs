@@ -1,0 +1,162 @@
+//! The owner's loop: everything that is written on the pen, one thing after the other.
+//!
+//! Planning, dispatch and the clock's verdicts share one loop, so what is remembered is never
+//! replaced by an older reading, and the order of statements on the pen is plain. Each round does
+//! a bounded amount of each.
+
+use std::{sync::Arc, time::Duration};
+
+use chrono::{DateTime, Utc};
+
+use crate::{
+    board::Board,
+    dispatch::Dispatcher,
+    hub::Hub,
+    janitor::{Janitor, LostRules},
+    node::Ownership,
+    store::{Result, SharedStore},
+    trigger::Trigger,
+};
+
+/// Without any hint, changes by others are found within this time.
+pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// Reasons for waiting are written, and jobs change by themselves, this often.
+const UPKEEP_EVERY: Duration = Duration::from_secs(2);
+/// Runs under way are verified this often.
+const VERIFY_EVERY: Duration = Duration::from_secs(30);
+/// First and longest pause after a fault.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// Hints that came since the last round.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nudge {
+    /// Jobs changed.
+    pub jobs: bool,
+    /// The inbox has something.
+    pub inbox: bool,
+}
+
+/// The owner of whatever partitions this node can get.
+pub struct Owner {
+    board: Arc<Board>,
+    store: SharedStore,
+    ownership: Ownership,
+    trigger: Trigger,
+    dispatcher: Dispatcher,
+    janitor: Janitor,
+    sweep_at: DateTime<Utc>,
+    upkeep_at: DateTime<Utc>,
+    verify_at: DateTime<Utc>,
+    recovered_at: Option<DateTime<Utc>>,
+    faults: u32,
+}
+
+impl Owner {
+    /// An owner that holds nothing yet.
+    pub fn new(
+        store: SharedStore,
+        board: Arc<Board>,
+        hub: Arc<Hub>,
+        node: String,
+        rules: LostRules,
+    ) -> Self {
+        Self {
+            ownership: Ownership::new(store.clone(), board.clone(), node),
+            trigger: Trigger::new(store.clone(), board.clone()),
+            dispatcher: Dispatcher::new(store.clone(), board.clone(), hub.clone()),
+            janitor: Janitor::new(store.clone(), board.clone(), hub, rules),
+            board,
+            store,
+            sweep_at: DateTime::<Utc>::MIN_UTC,
+            upkeep_at: DateTime::<Utc>::MIN_UTC,
+            verify_at: DateTime::<Utc>::MIN_UTC,
+            recovered_at: None,
+            faults: 0,
+        }
+    }
+
+    /// One round. Returns when the next is due unless something wakes it earlier.
+    pub async fn tick(&mut self, now: DateTime<Utc>, nudge: Nudge) -> DateTime<Utc> {
+        match self.round(now, nudge).await {
+            Ok(wake) => {
+                if self.faults > 0 {
+                    tracing::info!(faults = self.faults, "scheduling goes on");
+                    self.faults = 0;
+                }
+                wake
+            }
+            Err(fault) => {
+                let wait = (BACKOFF.0 * 2_u32.saturating_pow(self.faults.min(16))).min(BACKOFF.1);
+                // The first of a row is told; the rest would say the same every two seconds.
+                if self.faults == 0 {
+                    tracing::error!(%fault, "scheduling is interrupted; trying again");
+                }
+                self.faults = self.faults.saturating_add(1);
+                self.recovered_at = None;
+                self.ownership.give_up().await;
+                now + wait
+            }
+        }
+    }
+
+    async fn round(&mut self, now: DateTime<Utc>, nudge: Nudge) -> Result<DateTime<Utc>> {
+        let sweep = is_due(self.sweep_at, now, SWEEP_EVERY);
+        if sweep {
+            let taken = self.ownership.take(now).await?;
+            if taken > 0 {
+                self.recovered_at = Some(now);
+                tracing::info!(partitions = taken, "partitions taken");
+            }
+        }
+        if self.board.partitions().is_empty() {
+            return Ok(now + SWEEP_EVERY);
+        }
+        if sweep || nudge.jobs {
+            self.trigger.reload().await?;
+        }
+        if sweep || nudge.inbox {
+            self.dispatcher.collect().await?;
+        }
+        if sweep {
+            self.sweep_at = now + SWEEP_EVERY;
+        }
+        let plan_at = self.trigger.tick(now).await?;
+        let more = self.dispatcher.tick(now).await?;
+        self.janitor.deadlines(now).await?;
+        if sweep {
+            self.sweep(now).await?;
+        }
+        if more {
+            return Ok(now);
+        }
+        let wakes = [plan_at, self.board.next_wake(), Some(self.sweep_at)];
+        Ok(wakes.into_iter().flatten().min().unwrap_or(self.sweep_at))
+    }
+
+    async fn sweep(&mut self, now: DateTime<Utc>) -> Result<()> {
+        if let Some(recovered_at) = self.recovered_at {
+            self.janitor.lost(now, recovered_at).await?;
+        }
+        if is_due(self.upkeep_at, now, UPKEEP_EVERY) {
+            self.upkeep_at = now + UPKEEP_EVERY;
+            self.board.set_apps(self.store.list_apps("", None, u32::MAX).await?);
+            self.trigger.upkeep(now).await?;
+            self.janitor.explain().await?;
+        }
+        if is_due(self.verify_at, now, VERIFY_EVERY) {
+            self.verify_at = now + VERIFY_EVERY;
+            self.janitor.verify(now).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the partitions back: the last act of a shutdown.
+    pub async fn stop(&mut self) {
+        self.ownership.give_up().await;
+    }
+}
+
+/// Whether something to be done each `every` is due; also when the clock was set back.
+fn is_due(at: DateTime<Utc>, now: DateTime<Utc>, every: Duration) -> bool {
+    now >= at || at > now + every
+}
