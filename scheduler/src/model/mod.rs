@@ -6,6 +6,7 @@ pub mod ids;
 pub mod job;
 pub mod log;
 pub mod misfire;
+pub mod plan;
 pub mod principal;
 pub mod retry;
 pub mod run;

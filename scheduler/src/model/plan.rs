@@ -1,0 +1,206 @@
+//! Which runs a job's schedules make within a stretch of time.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::{
+    ids::RunId,
+    job::{Job, JobState},
+    run::{NewRun, TriggerKind},
+    schedule::{Compiled, SPREAD_MAX, ScheduleError},
+};
+
+/// The schedules of a job made ready, in their order; on failure the faults with their index.
+///
+/// # Errors
+/// Every fault of every schedule.
+pub fn compile_all(job: &Job) -> Result<Vec<Arc<Compiled>>, Vec<(usize, ScheduleError)>> {
+    let mut compiled = Vec::with_capacity(job.spec.schedules.len());
+    let mut faults = Vec::new();
+    for (index, schedule) in job.spec.schedules.iter().enumerate() {
+        match schedule.compile() {
+            Ok(ready) => compiled.push(Arc::new(ready)),
+            Err(found) => faults.extend(found.into_iter().map(|fault| (index, fault))),
+        }
+    }
+    if faults.is_empty() { Ok(compiled) } else { Err(faults) }
+}
+
+/// The runs that the job's schedules make for fire times after `from` and before `until`, both
+/// exclusive, ordered by fire time; at most the first `max`.
+///
+/// A job that is not active, and the time up to its `effective_from`, make none; a fire time that
+/// two schedules share is one run, due at the earlier of both. Delays make none here: they count
+/// from the end of a run. A caller that gets `max` runs goes on from the last one's fire time.
+pub fn fires_between(
+    job: &Job,
+    compiled: &[Arc<Compiled>],
+    from: DateTime<Utc>,
+    until: DateTime<Utc>,
+    max: usize,
+) -> Vec<NewRun> {
+    collect(job, compiled, |_| from, until, max)
+}
+
+/// The runs to put in place of those that a change of the job at `now` removed: all that are due
+/// after `now` and have a fire time before `until`. With a spread that includes fire times that
+/// have passed already.
+pub fn replan(
+    job: &Job,
+    compiled: &[Arc<Compiled>],
+    now: DateTime<Utc>,
+    until: DateTime<Utc>,
+    max: usize,
+) -> Vec<NewRun> {
+    let mut runs = collect(job, compiled, |offset| now - offset, until, max);
+    runs.retain(|run| run.due_at > now);
+    runs
+}
+
+/// Fire times of each schedule after what `from` says for its spread offset.
+fn collect(
+    job: &Job,
+    compiled: &[Arc<Compiled>],
+    from: impl Fn(TimeDelta) -> DateTime<Utc>,
+    until: DateTime<Utc>,
+    max: usize,
+) -> Vec<NewRun> {
+    if job.state != JobState::Active || job.deleted {
+        return Vec::new();
+    }
+    let mut due_by_fire: BTreeMap<DateTime<Utc>, DateTime<Utc>> = BTreeMap::new();
+    for schedule in compiled {
+        let offset = spread_offset(job, schedule);
+        let mut after = from(offset).max(job.effective_from);
+        for _ in 0..max {
+            let Some(fire_at) = schedule.next_fire(after, job.created_at) else { break };
+            if fire_at >= until {
+                break;
+            }
+            let due_at = fire_at + offset;
+            due_by_fire.entry(fire_at).and_modify(|due| *due = due_at.min(*due)).or_insert(due_at);
+            after = fire_at;
+        }
+    }
+    let runs = due_by_fire.into_iter().take(max);
+    runs.map(|(fire_at, due_at)| planned_run(job, fire_at, due_at)).collect()
+}
+
+/// The first fire time after `after` of any of the schedules; `None` when there is none any more,
+/// or only ends of runs make one.
+pub fn next_fire(
+    job: &Job,
+    compiled: &[Arc<Compiled>],
+    after: DateTime<Utc>,
+) -> Option<DateTime<Utc>> {
+    let after = after.max(job.effective_from);
+    compiled.iter().filter_map(|schedule| schedule.next_fire(after, job.created_at)).min()
+}
+
+/// How much later than its fire time a run of the job is due: a hash of its name.
+pub fn spread_offset(job: &Job, schedule: &Compiled) -> TimeDelta {
+    let offset = schedule.spread_offset(&job.name);
+    TimeDelta::from_std(offset.min(SPREAD_MAX)).unwrap_or_default()
+}
+
+/// The run of one fire time of the job's schedule.
+pub fn planned_run(job: &Job, fire_at: DateTime<Utc>, due_at: DateTime<Utc>) -> NewRun {
+    NewRun {
+        id: RunId::scheduled(job.id, fire_at),
+        job: job.id,
+        app: job.app,
+        revision: job.revision,
+        trigger: TriggerKind::Schedule,
+        fire_at,
+        due_at,
+        extra: None,
+    }
+}
+
+/// The pause after a run's end of the first delay among the schedules.
+pub fn delay(compiled: &[Arc<Compiled>]) -> Option<Duration> {
+    compiled.iter().find_map(|schedule| schedule.delay())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{
+        ids::{AppId, JobId},
+        job::JobSpec,
+        schedule::{Schedule, Trigger},
+    };
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(1_800_000_000 + seconds, 0).expect("in range")
+    }
+
+    fn every(seconds: u64) -> Schedule {
+        Schedule { trigger: Trigger::Interval(Duration::from_secs(seconds)), ..Schedule::default() }
+    }
+
+    fn job(schedules: Vec<Schedule>) -> (Job, Vec<Arc<Compiled>>) {
+        let job = Job {
+            id: JobId(7),
+            app: AppId(1),
+            app_name: "demo".into(),
+            name: "hello".into(),
+            partition: JobId(7).partition(),
+            state: JobState::Active,
+            spec: Arc::new(JobSpec { schedules, ..JobSpec::default() }),
+            revision: 3,
+            version: 4,
+            created_at: at(0),
+            updated_at: at(0),
+            updated_by: String::new(),
+            pause_until: None,
+            pause_reason: String::new(),
+            effective_from: at(0),
+            next_fire_at: None,
+            problem: String::new(),
+            deleted: false,
+        };
+        let compiled = compile_all(&job).expect("good schedules");
+        (job, compiled)
+    }
+
+    fn fires(runs: &[NewRun]) -> Vec<i64> {
+        runs.iter().map(|run| (run.fire_at - at(0)).num_seconds()).collect()
+    }
+
+    #[test]
+    fn both_ends_are_exclusive_and_a_shared_fire_time_is_one_run() {
+        let (job, compiled) = job(vec![every(10), every(15)]);
+        let runs = fires_between(&job, &compiled, at(0), at(60), 100);
+        assert_eq!(fires(&runs), [10, 15, 20, 30, 40, 45, 50]);
+        assert_eq!(runs[3].id, RunId::scheduled(job.id, at(30)));
+        assert_eq!(runs[3].revision, 3);
+        assert_eq!(fires(&fires_between(&job, &compiled, at(10), at(30), 100)), [15, 20]);
+        assert_eq!(fires(&fires_between(&job, &compiled, at(0), at(60), 3)), [10, 15, 20]);
+    }
+
+    #[test]
+    fn nothing_fires_before_the_schedule_is_in_effect_or_while_paused() {
+        let (mut job, compiled) = job(vec![every(10)]);
+        job.effective_from = at(30);
+        assert_eq!(fires(&fires_between(&job, &compiled, at(0), at(60), 100)), [40, 50]);
+        assert_eq!(next_fire(&job, &compiled, at(0)), Some(at(40)));
+        job.state = JobState::Paused;
+        assert!(fires_between(&job, &compiled, at(0), at(60), 100).is_empty());
+    }
+
+    #[test]
+    fn x11_a_spread_run_whose_fire_time_has_passed_is_planned_again() {
+        let spread = Schedule { spread: Duration::from_secs(3600), ..every(7200) };
+        let (job, compiled) = job(vec![spread]);
+        let offset = spread_offset(&job, &compiled[0]);
+        assert!(offset > TimeDelta::seconds(2), "the hash of this name spreads it");
+        let now = at(7200) + TimeDelta::seconds(1);
+        let runs = replan(&job, &compiled, now, now + TimeDelta::seconds(5), 100);
+        assert_eq!(fires(&runs), [7200]);
+        assert_eq!(runs[0].due_at, at(7200) + offset);
+        let late = at(7200) + offset;
+        assert!(replan(&job, &compiled, late, late + TimeDelta::seconds(5), 100).is_empty());
+    }
+}
