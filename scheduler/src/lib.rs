@@ -16,4 +16,5 @@ pub mod node;
 pub mod owner;
 pub mod route;
 pub mod store;
+pub mod telemetry;
 pub mod trigger;

@@ -16,6 +16,7 @@ use crate::{
         OWNER_BATCH_MAX, Result, SharedStore, StoreError,
         ops::{Advance, EndRun, JobChange, Plan, RunScope},
     },
+    telemetry::{metrics, runs},
 };
 
 /// How far ahead runs are planned.
@@ -99,7 +100,9 @@ impl Trigger {
             let planned = self.store.plan(&plan, now).await?;
             let refused = planned.advanced.len() < step.advances.len();
             let more = step.more;
+            let rows = step.runs.len();
             self.board.planned(step, &planned.advanced, &planned.inserted);
+            self.tell(&planned.inserted, rows, now);
             if refused {
                 self.reload().await?;
             }
@@ -109,6 +112,18 @@ impl Trigger {
         }
         let next = self.board.next_fire().map(|fire| fire - (PLAN_HORIZON - PLAN_SLACK));
         Ok(next.map(|at| at.max(now)))
+    }
+
+    /// Counts and traces what was planned.
+    fn tell(&self, inserted: &[RunId], rows: usize, now: DateTime<Utc>) {
+        metrics().fires.inc_by(inserted.len() as u64);
+        metrics().batch("plan", rows);
+        if runs::exporting() {
+            for run in inserted.iter().filter_map(|id| self.board.run(*id)) {
+                let job = self.board.job(run.job).map(|job| job.resource_name());
+                runs::planned(run.id, &job.unwrap_or_default(), now, run.trigger.as_str());
+            }
+        }
     }
 
     fn plan_is_due(&self, now: DateTime<Utc>) -> bool {
@@ -162,7 +177,7 @@ impl Trigger {
             missed_count: gap.count,
             missed_until: gap.last,
         });
-        let runs: Vec<_> = late
+        let make_up: Vec<_> = late
             .unplanned
             .newest
             .iter()
@@ -177,7 +192,7 @@ impl Trigger {
             planned_until: row.planned_until,
             served_until: row.served_until,
         };
-        let mut chunks: Vec<_> = runs.chunks(OWNER_BATCH_MAX).map(<[_]>::to_vec).collect();
+        let mut chunks: Vec<_> = make_up.chunks(OWNER_BATCH_MAX).map(<[_]>::to_vec).collect();
         if chunks.is_empty() && skips.is_some() {
             chunks.push(Vec::new());
         }
@@ -198,6 +213,7 @@ impl Trigger {
         self.skip_rows(late, &queued, &made_up, now).await?;
         let limit = now - spec.misfire_threshold();
         self.board.settle_late(job.id, limit);
+        metrics().missed_fires.inc_by(missed.len() as u64);
         tracing::warn!(
             job = %job.resource_name(),
             missed = missed.len(),

@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clawjob_proto::v1;
-use sha2::{Digest, Sha256};
 
 use crate::{
     board::Sent,
     model::{
         Payload,
-        ids::AttemptRef,
         job::DisconnectPolicy,
         run::{OpenRun, TriggerKind},
     },
+    telemetry::runs::traceparent,
 };
 
 /// What the executor needs to run it; the hub fills in `command_seq`.
@@ -65,23 +64,6 @@ pub(super) fn build(
 fn catches_up(run: &OpenRun, lateness: Duration, threshold: Duration) -> bool {
     run.trigger == TriggerKind::Misfire
         || (run.trigger == TriggerKind::Schedule && run.attempt == 1 && lateness > threshold)
-}
-
-/// W3C trace context: the run's id is the trace, the dispatch is the span.
-pub(crate) fn traceparent(attempt: AttemptRef) -> String {
-    let trace = hex::encode(attempt.run.trace_id());
-    format!("00-{trace}-{}-01", hex::encode(span_id(attempt)))
-}
-
-/// The span of a dispatch: the same wherever it is computed.
-pub(crate) fn span_id(attempt: AttemptRef) -> [u8; 8] {
-    let mut hash = Sha256::new();
-    hash.update(attempt.run.to_bytes());
-    hash.update(attempt.fence.to_be_bytes());
-    let digest = hash.finalize();
-    let mut id = [0_u8; 8];
-    id.copy_from_slice(&digest[..8]);
-    id
 }
 
 fn payload(payload: &Payload) -> v1::Payload {

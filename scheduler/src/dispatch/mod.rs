@@ -7,18 +7,19 @@ use std::{collections::HashMap, sync::Arc};
 use chrono::{DateTime, Utc};
 
 use crate::{
-    board::{Board, DueStep, LaneKey, Pick},
+    board::{Board, DueStep, LaneKey, Pick, Sent},
     hub::{Candidate, Hub},
     model::{
         ids::{AppId, AttemptRef, JobId, RunId},
         job::RouteStrategy,
-        run::{OpenRun, RunState},
+        run::{OpenRun, RunState, TriggerKind},
     },
     route::{self, Choice, RouteState},
     store::{
         OWNER_BATCH_MAX, Result, SharedStore,
         ops::{Dispatch as DispatchBatch, DispatchRow, EndRun, OpenRuns},
     },
+    telemetry::{metrics, runs},
 };
 
 /// Statements of one tick before planning has its turn again.
@@ -188,6 +189,7 @@ impl Dispatcher {
         let cursors: HashMap<JobId, u64> =
             placed.iter().filter_map(|run| Some((run.pick.job, run.cursor?))).collect();
         let batch = DispatchBatch { rows, cursors: cursors.into_iter().collect() };
+        metrics().batch("dispatch", batch.rows.len());
         let written = match self.store.dispatch(&batch, now).await {
             Ok(written) => written,
             Err(fault) => {
@@ -210,6 +212,7 @@ impl Dispatcher {
                 self.unreserve(&run);
                 continue;
             };
+            tell(&sent, now);
             let command = command::build(&sent, checkpoints.get(&attempt.run), now);
             // False means that the session is gone: the hub then reports the run as not held.
             self.hub.send_run(run.app, &run.executor, run.epoch, command);
@@ -241,6 +244,23 @@ impl Dispatcher {
             return Ok(HashMap::new());
         }
         Ok(self.store.load_checkpoints(&later).await?.into_iter().collect())
+    }
+}
+
+/// Counts and traces a dispatch.
+fn tell(sent: &Sent, now: DateTime<Utc>) {
+    let run = &sent.run;
+    metrics().dispatches.inc();
+    if run.attempt == 1 && run.trigger == TriggerKind::Schedule {
+        metrics().late(run.due_at, now);
+    }
+    if runs::exporting() {
+        let job = sent.job.resource_name();
+        if run.fence == 1 && !run.trigger.is_planned() {
+            runs::planned(run.id, &job, run.created_at, run.trigger.as_str());
+        }
+        let executor = run.executor.as_deref().unwrap_or_default();
+        runs::dispatched(run.attempt_ref(), &job, executor, run.due_at, now);
     }
 }
 
