@@ -1,0 +1,12 @@
+//! The SDK against a scripted scheduler over loopback. Scenarios carry their number in the
+//! contract; times are a tenth of the contract's defaults, given through the Welcome.
+
+mod fake;
+mod handlers;
+mod kills;
+mod logs;
+mod opening;
+mod reconnect;
+mod results;
+mod runs;
+mod shutdown;
