@@ -14,6 +14,7 @@ pub mod janitor;
 pub mod model;
 pub mod node;
 pub mod owner;
+pub mod results;
 pub mod route;
 pub mod store;
 pub mod telemetry;

@@ -145,9 +145,15 @@ fn record_bytes(record: &LogRecord) -> usize {
 /// An event with its share of the channel's memory, given back when this is dropped.
 #[derive(Debug)]
 pub struct Charged {
-    /// The event.
-    pub event: SessionEvent,
-    _share: OwnedSemaphorePermit,
+    event: SessionEvent,
+    share: OwnedSemaphorePermit,
+}
+
+impl Charged {
+    /// The event, and its share of the memory to be held for as long as the event is.
+    pub fn into_parts(self) -> (SessionEvent, OwnedSemaphorePermit) {
+        (self.event, self.share)
+    }
 }
 
 /// The sending side. Bounded in events and in bytes: whoever can't send waits, and stops reading
@@ -177,7 +183,7 @@ impl EventSender {
         let Ok(share) = self.memory.clone().try_acquire_many_owned(event.cost_kib()) else {
             return Err(event);
         };
-        self.queue.try_send(Charged { event, _share: share }).map_err(|error| match error {
+        self.queue.try_send(Charged { event, share }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(charged)
             | mpsc::error::TrySendError::Closed(charged) => charged.event,
         })
@@ -188,6 +194,6 @@ impl EventSender {
         let Ok(share) = self.memory.clone().acquire_many_owned(event.cost_kib()).await else {
             return false;
         };
-        self.queue.send(Charged { event, _share: share }).await.is_ok()
+        self.queue.send(Charged { event, share }).await.is_ok()
     }
 }

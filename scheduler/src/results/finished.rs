@@ -1,0 +1,159 @@
+//! Results of attempts. A success needs no look at the row: any run that was sent may succeed.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::Results;
+use crate::{
+    hub::{
+        event::{AttemptResult, Origin},
+        session::AckStatus,
+    },
+    model::{
+        ids::AttemptRef,
+        run::{Failure, Outcome, RunState},
+    },
+    store::ops::{AttemptEnd, EndAnswer, EndRun, LateResult, StateSet},
+};
+
+/// Failure code of a result whose text or output the store could not take.
+const CODE_RESULT_NOT_STORED: &str = "RESULT_NOT_STORED";
+
+/// A result that waits to be written.
+#[derive(Clone, Debug)]
+pub(super) struct Finished {
+    pub(super) origin: Arc<Origin>,
+    pub(super) attempt: AttemptRef,
+    pub(super) acked_at: Option<DateTime<Utc>>,
+    pub(super) result: Box<AttemptResult>,
+}
+
+impl Finished {
+    /// What it says of its attempt.
+    pub(super) fn end(&self, acked_at: Option<DateTime<Utc>>) -> AttemptEnd {
+        AttemptEnd {
+            outcome: Some(self.result.outcome),
+            failure: self.result.failure.clone(),
+            acked_at: acked_at.or(self.acked_at),
+            started_at: self.result.started_at,
+            duration: self.result.duration,
+            last_log_seq: self.result.last_log_seq,
+        }
+    }
+
+    fn end_run(&self, from: StateSet, to: RunState) -> EndRun {
+        EndRun {
+            attempt: self.attempt,
+            from,
+            to,
+            end: self.end(None),
+            output: self.result.output.clone(),
+            output_truncated: self.result.output_truncated,
+            message: String::new(),
+        }
+    }
+}
+
+impl Results {
+    /// Ends runs whose attempt succeeded.
+    pub(super) async fn end_succeeded(&mut self, succeeded: Vec<Finished>) {
+        if succeeded.is_empty() {
+            return;
+        }
+        let ends: Vec<EndRun> =
+            succeeded.iter().map(|f| f.end_run(StateSet::SENT, RunState::Succeeded)).collect();
+        let answers = self.end_runs(ends).await;
+        self.answer_results(&succeeded, &answers, RunState::Succeeded).await;
+    }
+
+    /// Results whose row has moved on: were they written before, or are they late?
+    pub(super) async fn settle_stale(&mut self, stale: Vec<Finished>) {
+        if stale.is_empty() {
+            return;
+        }
+        // No state at all matches, so this only asks.
+        let nothing = StateSet(&[]);
+        let ends: Vec<EndRun> =
+            stale.iter().map(|finished| finished.end_run(nothing, RunState::Failed)).collect();
+        let answers = self.end_runs(ends).await;
+        self.answer_results(&stale, &answers, RunState::Failed).await;
+    }
+
+    async fn answer_results(
+        &self,
+        results: &[Finished],
+        answers: &[Option<EndAnswer>],
+        state: RunState,
+    ) {
+        let mut late = Vec::new();
+        for (finished, answer) in results.iter().zip(answers) {
+            let attempt = finished.attempt;
+            let status = match answer {
+                Some(EndAnswer::Ended(job)) => {
+                    self.listener.ended(attempt.run, *job, state, self.clock.now());
+                    AckStatus::Committed
+                }
+                Some(EndAnswer::Duplicate) => AckStatus::Duplicate,
+                Some(EndAnswer::Stale) => {
+                    late.push(LateResult { attempt, outcome: finished.result.outcome });
+                    AckStatus::Stale
+                }
+                // Not written: the executor keeps it and brings it again.
+                None => continue,
+            };
+            self.ack_result(&finished.origin, attempt, status);
+        }
+        if !late.is_empty() {
+            let _ = self.persist("late results", || self.store.record_late(&late)).await;
+        }
+    }
+
+    /// Ends runs, all at once if the store takes them, else one by one so that a row the store
+    /// can't take harms no other. One answer per request; None for what could not be written.
+    pub(super) async fn end_runs(&self, ends: Vec<EndRun>) -> Vec<Option<EndAnswer>> {
+        let now = self.clock.now();
+        let all = self.persist("ends of runs", || self.store.end_runs(&ends, now)).await;
+        if let Ok(answers) = all {
+            let missing = ends.len().saturating_sub(answers.len());
+            let answers = answers.into_iter().map(Some);
+            return answers.chain(std::iter::repeat_n(None, missing)).collect();
+        }
+        let mut answers = Vec::with_capacity(ends.len());
+        for end in ends {
+            answers.push(self.end_one(end).await);
+        }
+        answers
+    }
+
+    async fn end_one(&self, mut end: EndRun) -> Option<EndAnswer> {
+        if self.stop.is_cancelled() {
+            return None;
+        }
+        let now = self.clock.now();
+        for stripped in [false, true] {
+            if stripped {
+                strip(&mut end);
+            }
+            let one = std::slice::from_ref(&end);
+            if let Ok(answers) =
+                self.persist("an end of a run", || self.store.end_runs(one, now)).await
+            {
+                return answers.first().copied();
+            }
+        }
+        None
+    }
+}
+
+/// Leaves the handler's words and output out: the state must not be lost over them.
+fn strip(end: &mut EndRun) {
+    end.output_truncated |= end.output.take().is_some();
+    if end.end.outcome != Some(Outcome::Succeeded) {
+        end.end.failure = Some(Failure {
+            code: CODE_RESULT_NOT_STORED.to_owned(),
+            message: "the store could not take what the executor reported".to_owned(),
+            ..Failure::default()
+        });
+    }
+}
