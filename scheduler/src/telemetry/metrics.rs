@@ -178,6 +178,12 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_is_shown_with_its_unit_and_meaning() {
+        // A family shows itself with its first member.
+        metrics().ended("SUCCEEDED");
+        metrics().batch("plan", 3);
+        metrics().open_runs.get_or_create(&StateLabel { state: "QUEUED" }).set(1);
+        let request = RequestLabel { method: "JobService/GetJob".to_owned(), code: "OK" };
+        metrics().api_requests.get_or_create(&request).inc();
         let text = metrics().text();
         for (name, unit, help) in METRICS {
             let full = if unit.is_empty() { name.to_owned() } else { format!("{name}_{unit}") };

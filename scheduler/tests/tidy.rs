@@ -1,0 +1,183 @@
+//! The house keeps its shape: layers point down, SQL and statuses stay where they belong, files
+//! stay small enough to read.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Production lines of one file.
+const FILE_LINES_MAX: usize = 500;
+
+/// Modules of the scheduler with what they may use besides their own; a name ending in `::` must
+/// match as a path, others as a module.
+const MAY_USE: [(&str, &[&str]); 18] = [
+    ("model", &[]),
+    ("clock", &[]),
+    ("telemetry", &["model"]),
+    ("store", &["model", "telemetry"]),
+    ("board", &["model", "store"]),
+    ("hub", &["model", "store", "clock", "telemetry"]),
+    ("node", &["model", "store", "clock", "board", "telemetry"]),
+    ("route", &["model"]),
+    ("trigger", &["model", "store", "board", "telemetry"]),
+    ("dispatch", &["model", "store", "board", "hub", "route", "telemetry"]),
+    ("janitor", &["model", "store", "board", "hub", "telemetry"]),
+    ("results", &["model", "store", "board", "hub", "clock", "telemetry"]),
+    (
+        "owner",
+        &["model", "store", "board", "hub", "node", "trigger", "dispatch", "janitor", "telemetry"],
+    ),
+    ("api", &["model", "store", "hub", "clock", "telemetry"]),
+    ("config", &[]),
+    ("demo", &["config", "runtime"]),
+    ("lib", &[]),
+    (
+        "runtime",
+        &[
+            "api",
+            "board",
+            "clock",
+            "config",
+            "hub",
+            "janitor",
+            "model",
+            "node",
+            "owner",
+            "results",
+            "store",
+            "telemetry",
+        ],
+    ),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
+}
+
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut dirs = vec![dir.to_path_buf()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir).expect("a readable directory") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() && name != "target" {
+                dirs.push(path);
+            } else if name.ends_with(".rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The lines before the unit tests.
+fn production(text: &str) -> Vec<&str> {
+    text.lines().take_while(|line| line.trim() != "#[cfg(test)]").collect()
+}
+
+fn module_of(path: &Path) -> String {
+    let inner = path.strip_prefix(root().join("src")).expect("a file of the scheduler");
+    let first = inner.components().next().expect("a name").as_os_str().to_string_lossy();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+fn is_test(path: &Path) -> bool {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    name == "tests" || path.components().any(|part| part.as_os_str() == "tests")
+}
+
+#[test]
+fn layers_only_point_down() {
+    let mut faults = Vec::new();
+    for path in rust_files(&root().join("src")).into_iter().filter(|path| !is_test(path)) {
+        let module = module_of(&path);
+        if module == "main" {
+            continue;
+        }
+        let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == module) else {
+            faults.push(format!("{} has no place in the house", path.display()));
+            continue;
+        };
+        let text = fs::read_to_string(&path).expect("readable");
+        for used in used_modules(&production(&text).join("\n")) {
+            if used != module && !allowed.contains(&used.as_str()) {
+                faults.push(format!("{}: {module} uses {used}", path.display()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Modules that a text names by `crate::`, grouped imports included.
+fn used_modules(text: &str) -> Vec<String> {
+    let mut used = Vec::new();
+    for (start, _) in text.match_indices("crate::") {
+        let rest = &text[start + "crate::".len()..];
+        if let Some(group) = rest.strip_prefix('{') {
+            let mut depth = 0;
+            let mut name = String::new();
+            for c in group.chars() {
+                match c {
+                    '}' if depth == 0 => {
+                        used.push(std::mem::take(&mut name));
+                        break;
+                    }
+                    '{' => depth += 1,
+                    '}' => depth -= 1,
+                    ',' if depth == 0 => used.push(std::mem::take(&mut name)),
+                    c if depth == 0 => name.push(c),
+                    _ => {}
+                }
+            }
+        } else {
+            used.push(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());
+        }
+    }
+    used.iter()
+        .map(|name| name.trim().split("::").next().unwrap_or_default().trim().to_owned())
+        .filter(|name| !name.is_empty() && *name != "self")
+        .collect()
+}
+
+#[test]
+fn sql_lives_under_store_only() {
+    let verbs = ["SELECT ", "INSERT INTO ", "DELETE FROM ", "UPDATE SET "];
+    for path in rust_files(&root().join("src")).into_iter().filter(|path| !is_test(path)) {
+        if module_of(&path) == "store" {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("readable");
+        for line in production(&text) {
+            let code = line.split("//").next().unwrap_or_default();
+            assert!(!verbs.iter().any(|verb| code.contains(verb)), "{}: {line}", path.display());
+        }
+    }
+}
+
+#[test]
+fn statuses_are_built_in_one_file() {
+    for path in rust_files(&root().join("src")).into_iter().filter(|path| !is_test(path)) {
+        if path.ends_with("api/status.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("readable");
+        for line in production(&text) {
+            let builds = ["Status::new(", "Status::invalid_argument(", "Status::internal("];
+            assert!(!builds.iter().any(|b| line.contains(b)), "{}: {line}", path.display());
+        }
+    }
+}
+
+#[test]
+fn files_can_be_read_in_one_sitting() {
+    let workspace = root().join("..");
+    for part in ["scheduler/src", "executor-rs/src", "clients/cli/src", "proto/src"] {
+        for path in rust_files(&workspace.join(part)) {
+            let text = fs::read_to_string(&path).expect("readable");
+            let lines = production(&text).len();
+            assert!(lines <= FILE_LINES_MAX, "{} has {lines} lines", path.display());
+        }
+    }
+}
