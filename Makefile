@@ -1,0 +1,32 @@
+# Two commands matter: `make demo` and `make test`. The rest are their parts.
+
+CARGO ?= cargo
+
+.PHONY: demo test soak build lint setup clean-data
+
+# The scheduler on its embedded store, a demo executor and four jobs. Ctrl-C ends all.
+demo:
+	@$(CARGO) build --release --bin clawjob
+	@exec $(CARGO) run --quiet --release --bin clawjob -- dev
+
+# Everything: style, licences, unit, store, API, end-to-end, crash tests, other languages.
+test: setup
+	@.ci/test
+
+# The same with the long counts whole.
+soak: setup
+	@CLAWJOB_SOAK=1 .ci/test
+
+build:
+	@$(CARGO) build --release --bin clawjob
+
+lint:
+	@$(CARGO) fmt --all --check
+	@$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# Installs what the tests need where it is missing: Debian packages, else it says what to install.
+setup:
+	@.ci/setup
+
+clean-data:
+	@rm -rf clawjob-data
