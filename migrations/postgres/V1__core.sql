@@ -63,6 +63,7 @@ CREATE TABLE job (
 );
 CREATE UNIQUE INDEX job_name ON job (app_id, name) WHERE deleted_at IS NULL;
 CREATE INDEX job_changed ON job (partition, jobs_version);
+CREATE INDEX job_deleted ON job (deleted_at) WHERE deleted_at IS NOT NULL;
 
 CREATE TABLE job_revision (
     job_id     bigint NOT NULL REFERENCES job (id) ON DELETE CASCADE,
@@ -107,6 +108,7 @@ CREATE TABLE open_run (
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
     autovacuum_vacuum_cost_delay = 0
 );
+CREATE INDEX open_run_job ON open_run (job_id);
 
 -- Runs that have ended: append-only, a partition per day of the id's time, dropped whole.
 CREATE TABLE ended_run (
@@ -173,11 +175,13 @@ CREATE TABLE attempt (
     PRIMARY KEY (run_id, number)
 );
 
--- Ids of runs that somebody other than the owner made or changed; the owner empties it.
+-- Ids of runs that somebody other than the owner made or changed; the owner empties it. A row per
+-- change and none shared by two: the owner, who takes a row away, has then seen its change.
 CREATE TABLE run_inbox (
     partition smallint NOT NULL,
+    seq       bigint GENERATED ALWAYS AS IDENTITY,
     run_id    uuid NOT NULL,
-    PRIMARY KEY (partition, run_id)
+    PRIMARY KEY (partition, seq)
 );
 
 CREATE TABLE run_progress (
@@ -200,16 +204,27 @@ CREATE TABLE run_event (
     PRIMARY KEY (tx, seq)
 );
 CREATE INDEX run_event_at ON run_event USING brin (at);
+-- Random ids don't compress.
+ALTER TABLE run_event ALTER COLUMN changed SET STORAGE EXTERNAL;
 
--- Log records in chunks as they arrived.
+-- The newest event that was removed: a watcher that stands before it has missed something.
+CREATE TABLE run_event_floor (
+    tx  xid8 NOT NULL,
+    seq bigint NOT NULL
+);
+INSERT INTO run_event_floor VALUES ('0', 0);
+
+-- Log records in chunks as they arrived. `bytes` counts the attempt's records up to this chunk.
 CREATE TABLE log_chunk (
-    run_id    uuid NOT NULL,
-    attempt   int NOT NULL,
-    first_seq bigint NOT NULL,
-    last_seq  bigint NOT NULL,
-    dropped   bigint NOT NULL,
-    stored_at timestamptz NOT NULL,
-    records   bytea NOT NULL,
+    run_id       uuid NOT NULL,
+    attempt      int NOT NULL,
+    first_seq    bigint NOT NULL,
+    last_seq     bigint NOT NULL,
+    record_count bigint NOT NULL,
+    dropped      bigint NOT NULL,
+    bytes        bigint NOT NULL,
+    stored_at    timestamptz NOT NULL,
+    records      bytea NOT NULL,
     PRIMARY KEY (run_id, attempt, first_seq)
 );
 

@@ -13,7 +13,9 @@
 //!   same transaction: the partition's owner collects it each second, or at once after a [`Topic`].
 //! * Times are the caller's (`now` is a parameter), in whole microseconds.
 
+pub mod log_chunk;
 pub mod ops;
+pub mod postgres;
 
 use std::sync::Arc;
 

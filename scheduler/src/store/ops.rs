@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
 
+use super::StoreError;
 use crate::model::{
     Payload,
     executor::{Executor, ExecutorSpec},
@@ -366,8 +367,12 @@ pub struct LogPage {
     pub through_seq: u64,
     /// Records of the attempt that never arrived.
     pub dropped: u64,
-    /// The attempt has ended and its last record is stored: no more will come.
+    /// The attempt has ended and its last record is stored (or it ended without a result that told
+    /// the last one's number): no more will come.
     pub complete: bool,
+    /// When the attempt ended. Records that its executor never sent keep `complete` false for
+    /// good: whoever waits gives up some time after this instant.
+    pub ended_at: Option<DateTime<Utc>>,
 }
 
 /// A session that wants to be the executor's current one.
@@ -393,6 +398,28 @@ pub struct Claim {
     pub peer_address: String,
     /// Another process that was seen after this instant is alive: the claim is refused.
     pub alive_since: DateTime<Utc>,
+}
+
+impl Claim {
+    /// Whether the claim comes from the process the row is of. A first Hello whose Welcome was lost
+    /// has no token yet, and is the same process all the same.
+    pub fn resumes(&self, row: &Executor) -> bool {
+        row.instance_id == self.instance_id
+            && row.principal == self.principal
+            && (self.resume_hash.is_empty() || row.resume_hash == self.resume_hash)
+    }
+
+    /// Why the claim is refused: another process is alive under the name.
+    pub fn refusal(&self, row: &Executor) -> Option<StoreError> {
+        let alive = row.disconnected_at.is_none() && row.last_seen_at > self.alive_since;
+        (alive && !self.resumes(row)).then(|| {
+            StoreError::Conflict(format!(
+                "executor {} is in use by another living process, connected from {} and last seen \
+                 at {}: give this one another id, or stop the other",
+                self.name, row.peer_address, row.last_seen_at
+            ))
+        })
+    }
 }
 
 /// What a claim found.
@@ -455,6 +482,31 @@ pub struct JobChange {
     pub restart_schedule: bool,
     /// Who.
     pub updated_by: String,
+}
+
+impl JobChange {
+    /// The job as it is after the change; `jobs_version` and the like are the store's own.
+    pub fn applied(&self, mut job: Job, now: DateTime<Utc>) -> Job {
+        job.version += 1;
+        job.updated_at = now;
+        job.updated_by.clone_from(&self.updated_by);
+        job.next_fire_at = None;
+        if let Some(spec) = &self.spec {
+            job.spec = Arc::new(spec.clone());
+            job.revision += 1;
+            job.problem.clear();
+        }
+        if let Some((state, until, reason)) = &self.state {
+            job.state = *state;
+            job.pause_until = *until;
+            job.pause_reason.clone_from(reason);
+        }
+        if self.restart_schedule {
+            job.effective_from = now;
+        }
+        job.deleted = self.delete;
+        job
+    }
 }
 
 /// What a replan may look at: the job as it will be, and how far its partition is planned.

@@ -1,0 +1,112 @@
+//! Day partitions of `ended_run`.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Days, NaiveDate, Utc};
+use tokio_postgres::{Client, error::SqlState};
+
+use super::error;
+use crate::{
+    model::ids::RunId,
+    store::{Result, StoreError},
+};
+
+/// Days made ahead of today, so that a cluster whose upkeep stands still goes on in good order.
+const DAYS_AHEAD: u64 = 3;
+/// Start of a day partition's name; the date follows as `YYYYMMDD`.
+const PREFIX: &str = "ended_run_";
+/// Making or dropping a partition stops all readers for a moment: it waits at most this long for
+/// those that are under way, and is tried again later.
+const LOCK: &str = "SET LOCAL lock_timeout = '1s'";
+
+/// Makes the partitions of today and the days ahead that are missing.
+pub(super) async fn make_ahead(client: &Client, now: DateTime<Utc>) -> Result<()> {
+    let today = now.date_naive();
+    let existing = list(client).await?;
+    for ahead in 0..=DAYS_AHEAD {
+        let Some(day) = today.checked_add_days(Days::new(ahead)) else { continue };
+        if !existing.contains(&day) {
+            make(client, day).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Drops partitions of which every row is older than `keep`. Returns how many went.
+pub(super) async fn drop_old(
+    client: &Client,
+    keep: Duration,
+    now: DateTime<Utc>,
+    at_most: usize,
+) -> Result<usize> {
+    let oldest = chrono::TimeDelta::from_std(keep)
+        .ok()
+        .and_then(|keep| now.checked_sub_signed(keep).map(|oldest| oldest.date_naive()));
+    let Some(oldest) = oldest else { return Ok(0) };
+    let mut old: Vec<NaiveDate> =
+        list(client).await?.into_iter().filter(|day| *day < oldest).collect();
+    old.sort_unstable();
+    old.truncate(at_most);
+    for day in &old {
+        let sql = format!("BEGIN; {LOCK}; DROP TABLE IF EXISTS {}; COMMIT", name(*day));
+        run(client, &sql).await?;
+    }
+    Ok(old.len())
+}
+
+/// The days that have a partition.
+async fn list(client: &Client) -> Result<Vec<NaiveDate>> {
+    let sql = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'ended_run'::regclass";
+    let rows = client.query(sql, &[]).await.map_err(error::db)?;
+    let days = rows.iter().filter_map(|row| {
+        let name: &str = row.try_get(0).ok()?;
+        NaiveDate::parse_from_str(name.strip_prefix(PREFIX)?, "%Y%m%d").ok()
+    });
+    Ok(days.collect())
+}
+
+/// Makes a day's partition. Rows of that day that are in the default partition already keep it
+/// from being made: the day then stays there.
+async fn make(client: &Client, day: NaiveDate) -> Result<()> {
+    let Some(next) = day.succ_opt() else { return Ok(()) };
+    let (name, from, until) = (name(day), first_id(day), first_id(next));
+    let sql = format!(
+        "BEGIN; {LOCK};
+         CREATE TABLE {name} (LIKE ended_run INCLUDING ALL);
+         ALTER TABLE ended_run ATTACH PARTITION {name} FOR VALUES FROM ('{from}') TO ('{until}');
+         COMMIT"
+    );
+    match run(client, &sql).await {
+        Ok(()) => client.batch_execute(&format!("ANALYZE {name}")).await.map_err(error::db),
+        Err(StoreError::AlreadyExists(_)) => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Runs a transaction given as text; another node may have done the same before.
+async fn run(client: &Client, sql: &str) -> Result<()> {
+    let Err(fault) = client.batch_execute(sql).await else { return Ok(()) };
+    client.batch_execute("ROLLBACK").await.map_err(error::db)?;
+    let done = [
+        SqlState::DUPLICATE_TABLE,
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::CHECK_VIOLATION,
+        SqlState::INVALID_OBJECT_DEFINITION,
+    ];
+    match fault.code() {
+        Some(code) if done.contains(code) => {
+            Err(StoreError::AlreadyExists("the day's partition".to_owned()))
+        }
+        _ => Err(error::db(fault)),
+    }
+}
+
+fn name(day: NaiveDate) -> String {
+    format!("{PREFIX}{}", day.format("%Y%m%d"))
+}
+
+/// The smallest run id of a day.
+fn first_id(day: NaiveDate) -> uuid::Uuid {
+    RunId::first_at(day.and_time(chrono::NaiveTime::MIN).and_utc()).to_uuid()
+}

@@ -1,0 +1,223 @@
+//! Executors: the rows behind their sessions.
+
+use chrono::{DateTime, Utc};
+use deadpool_postgres::{GenericClient, Transaction};
+use tokio_postgres::{Row, types::ToSql};
+
+use super::{
+    PostgresStore,
+    requests::{begin, commit},
+    rows::{self, OPEN_RUN, Reader, big, execute, query, query_one, query_opt, to_json},
+};
+use crate::{
+    model::{executor::Executor, ids::AppId},
+    store::{
+        Result, StoreError, Topic,
+        ops::{Claim, Claimed, ExecutorQuery},
+    },
+};
+
+/// Columns of `executor e` and `app a` that [`executor`] reads, in its order.
+const EXECUTOR: &str = "e.id, e.app_id, a.name, e.name, e.spec::text, e.instance_id, \
+    e.resume_hash, e.principal, e.session_epoch, e.node, e.cordoned, e.cordon_reason, \
+    e.peer_address, e.connected_at, e.disconnected_at, e.gone, e.last_seen_at";
+
+/// Condition on `open_run r`: the current attempt is with executor `$2` of app `$1`.
+const WITH_EXECUTOR: &str = "r.app_id = $1 AND r.executor = $2 \
+    AND r.state IN ('DISPATCHED', 'RUNNING', 'CANCELING')";
+
+fn executor(row: &Row) -> Result<Executor> {
+    let mut row = Reader::new(row);
+    Ok(Executor {
+        row: row.get()?,
+        app: AppId(row.get()?),
+        app_name: row.get()?,
+        name: row.get()?,
+        spec: row.json()?,
+        instance_id: row.get()?,
+        resume_hash: row.get()?,
+        principal: row.get()?,
+        session_epoch: row.number()?,
+        node: row.get()?,
+        cordoned: row.get()?,
+        cordon_reason: row.get()?,
+        peer_address: row.get()?,
+        connected_at: row.get()?,
+        disconnected_at: row.get()?,
+        left: row.get()?,
+        last_seen_at: row.get()?,
+    })
+}
+
+async fn by_name(
+    client: &impl GenericClient,
+    app: AppId,
+    name: &str,
+    lock: &str,
+) -> Result<Option<Executor>> {
+    let sql = format!(
+        "SELECT {EXECUTOR} FROM executor e JOIN app a ON a.id = e.app_id
+        WHERE e.app_id = $1 AND e.name = $2 {lock}"
+    );
+    query_opt(client, &sql, &[&app.0, &name]).await?.as_ref().map(executor).transpose()
+}
+
+fn not_found(name: &str) -> StoreError {
+    StoreError::NotFound(format!("executor {name}"))
+}
+
+pub(super) async fn get_executor(
+    store: &PostgresStore,
+    app: AppId,
+    name: &str,
+) -> Result<Executor> {
+    by_name(&store.client().await?, app, name, "").await?.ok_or_else(|| not_found(name))
+}
+
+pub(super) async fn claim_executor(
+    store: &PostgresStore,
+    claim: &Claim,
+    now: DateTime<Utc>,
+) -> Result<Claimed> {
+    let mut client = store.client().await?;
+    let tx = begin(&mut client).await?;
+    // The row is made first and judged then: of two first claims one waits for the other.
+    let made = make(&tx, claim, now).await?;
+    let before = match made {
+        true => None,
+        false => by_name(&tx, claim.app, &claim.name, "FOR UPDATE OF e").await?,
+    };
+    if let Some(refusal) = before.as_ref().and_then(|row| claim.refusal(row)) {
+        return Err(refusal);
+    }
+    let resumed = before.as_ref().is_some_and(|row| claim.resumes(row));
+    let keeps_token = resumed && !claim.resume_hash.is_empty();
+    let resume_hash = if keeps_token { &claim.resume_hash } else { &claim.fresh_resume_hash };
+    let sql = "UPDATE executor SET spec = $3::text::jsonb, instance_id = $4, resume_hash = $5,
+            principal = $6, session_epoch = session_epoch + 1, node = $7, peer_address = $8,
+            connected_at = $9, disconnected_at = NULL, gone = false, last_seen_at = $9
+        WHERE app_id = $1 AND name = $2";
+    let params: [&(dyn ToSql + Sync); 9] = [
+        &claim.app.0,
+        &claim.name,
+        &to_json(&claim.spec)?,
+        &claim.instance_id,
+        resume_hash,
+        &claim.principal,
+        &claim.node,
+        &claim.peer_address,
+        &now,
+    ];
+    execute(&tx, sql, &params).await?;
+    let row = by_name(&tx, claim.app, &claim.name, "").await?;
+    let executor = row.ok_or_else(|| not_found(&claim.name))?;
+    let sql = format!("SELECT {OPEN_RUN} FROM open_run r WHERE {WITH_EXECUTOR}");
+    let attempts = match before {
+        None => Vec::new(),
+        Some(_) => query(&tx, &sql, &[&claim.app.0, &claim.name]).await?,
+    };
+    commit(tx).await?;
+    store.hints.tell(Topic::Session { executor: executor.row, epoch: executor.session_epoch });
+    Ok(Claimed {
+        executor,
+        resumed,
+        replaced: before.is_some() && !resumed,
+        attempts: attempts.iter().map(rows::open_run).collect::<Result<_>>()?,
+    })
+}
+
+/// Makes the row with epoch 0 if it is not there.
+async fn make(tx: &Transaction<'_>, claim: &Claim, now: DateTime<Utc>) -> Result<bool> {
+    let sql = "INSERT INTO executor (app_id, name, spec, instance_id, resume_hash, principal,
+            session_epoch, node, peer_address, connected_at, last_seen_at)
+        VALUES ($1, $2, '{}', '', '', '', 0, '', '', $3, $3)
+        ON CONFLICT (app_id, name) DO NOTHING";
+    Ok(execute(tx, sql, &[&claim.app.0, &claim.name, &now]).await? == 1)
+}
+
+pub(super) async fn touch_executors(
+    store: &PostgresStore,
+    seen: &[(i64, u64)],
+    now: DateTime<Utc>,
+) -> Result<()> {
+    let sql = "UPDATE executor e SET last_seen_at = $3
+        FROM unnest($1::bigint[], $2::bigint[]) AS w (id, epoch)
+        WHERE e.id = w.id AND e.session_epoch = w.epoch";
+    let mut seen = seen.to_vec();
+    seen.sort_unstable();
+    let (ids, epochs): (Vec<i64>, Vec<i64>) =
+        seen.into_iter().map(|(row, epoch)| (row, big(epoch))).unzip();
+    execute(&store.hot().await?, sql, &[&ids, &epochs, &now]).await.map(|_| ())
+}
+
+pub(super) async fn end_session(
+    store: &PostgresStore,
+    row: i64,
+    epoch: u64,
+    left: bool,
+    now: DateTime<Utc>,
+) -> Result<()> {
+    let sql = "UPDATE executor SET node = '', disconnected_at = coalesce(disconnected_at, $4),
+            gone = gone OR $3
+        WHERE id = $1 AND session_epoch = $2";
+    execute(&store.client().await?, sql, &[&row, &big(epoch), &left, &now]).await.map(|_| ())
+}
+
+pub(super) async fn end_sessions_of(
+    store: &PostgresStore,
+    node: &str,
+    now: DateTime<Utc>,
+) -> Result<u64> {
+    let sql = "UPDATE executor SET node = '', disconnected_at = $2
+        WHERE node = $1 AND disconnected_at IS NULL";
+    execute(&store.client().await?, sql, &[&node, &now]).await
+}
+
+pub(super) async fn list_executors(
+    store: &PostgresStore,
+    query: &ExecutorQuery,
+) -> Result<Vec<Executor>> {
+    let sql = format!(
+        "SELECT {EXECUTOR} FROM executor e JOIN app a ON a.id = e.app_id
+        WHERE ($1::bigint[] IS NULL OR e.app_id = ANY($1))
+            AND ($2::text IS NULL OR (a.name, e.name) > ($2, $3::text))
+            AND (NOT $4 OR (e.disconnected_at IS NOT NULL AND NOT e.gone))
+        ORDER BY a.name, e.name LIMIT $5"
+    );
+    let apps: Option<Vec<i64>> =
+        query.apps.as_ref().map(|apps| apps.iter().map(|app| app.0).collect());
+    let (app, name) = query.after.clone().unzip();
+    let params: [&(dyn ToSql + Sync); 5] =
+        [&apps, &app, &name, &query.out_of_contact, &i64::from(query.limit)];
+    rows::query(&store.client().await?, &sql, &params).await?.iter().map(executor).collect()
+}
+
+pub(super) async fn cordon_executor(
+    store: &PostgresStore,
+    app: AppId,
+    name: &str,
+    cordon: Option<&str>,
+) -> Result<Executor> {
+    let sql = "UPDATE executor SET cordoned = $3, cordon_reason = $4
+        WHERE app_id = $1 AND name = $2";
+    let reason = cordon.unwrap_or_default();
+    let client = store.client().await?;
+    execute(&client, sql, &[&app.0, &name, &cordon.is_some(), &reason]).await?;
+    by_name(&client, app, name, "").await?.ok_or_else(|| not_found(name))
+}
+
+pub(super) async fn delete_executor(store: &PostgresStore, app: AppId, name: &str) -> Result<()> {
+    let mut client = store.client().await?;
+    let tx = begin(&mut client).await?;
+    let row = by_name(&tx, app, name, "FOR UPDATE OF e").await?.ok_or_else(|| not_found(name))?;
+    if row.disconnected_at.is_none() {
+        return Err(StoreError::Conflict(format!("executor {name} is connected: stop it first")));
+    }
+    let sql = format!("SELECT count(*) FROM open_run r WHERE {WITH_EXECUTOR}");
+    let count: i64 = Reader::new(&query_one(&tx, &sql, &[&app.0, &name]).await?).get()?;
+    if count > 0 {
+        return Err(StoreError::Conflict(format!("executor {name} still has {count} open runs")));
+    }
+    execute(&tx, "DELETE FROM executor WHERE id = $1", &[&row.row]).await?;
+    commit(tx).await
+}

@@ -1,0 +1,278 @@
+//! What readers see: lists of jobs, runs in full or in lists.
+
+use std::collections::HashMap;
+
+use deadpool_postgres::{GenericClient, Object};
+use tokio_postgres::Row;
+
+use super::{
+    PostgresStore,
+    ends::parse_outcome,
+    error,
+    filter::{self, ENDED_RUN_FIELDS, Fields, JOB_FIELDS, OPEN_RUN_FIELDS, OPEN_STATE, Values},
+    rows::{self, JOB, OPEN_RUN, Reader, query, uuids},
+};
+use crate::{
+    model::{
+        ids::RunId,
+        job::Job,
+        run::{Attempt, RunRecord},
+    },
+    store::{
+        Result, StoreError,
+        ops::{JobOrder, JobQuery, RunQuery, Scheduled},
+    },
+};
+
+pub(super) async fn list_jobs(store: &PostgresStore, query: &JobQuery) -> Result<Vec<Job>> {
+    let mut values = Values::default();
+    let mut tests = vec!["j.deleted_at IS NULL".to_owned()];
+    if let Some(apps) = &query.apps {
+        let apps: Vec<i64> = apps.iter().map(|app| app.0).collect();
+        tests.push(format!("j.app_id = ANY({}::bigint[])", values.bind(apps)));
+    }
+    for condition in &query.conditions {
+        tests.push(filter::sql(condition, &JOB_FIELDS, &mut values)?);
+    }
+    if let Some(after) = &query.after {
+        let mut bind_id = || format!("{}::bigint", values.bind(after.id.0));
+        tests.push(match (query.order, after.next_fire_at) {
+            (JobOrder::Name, _) => {
+                let app = values.bind(after.app_name.clone());
+                format!("(a.name, j.name) > ({app}, {})", values.bind(after.name.clone()))
+            }
+            (JobOrder::Created, _) => format!("j.id < {}", bind_id()),
+            (JobOrder::NextFire, Some(at)) => {
+                let id = bind_id();
+                let at = format!("{}::timestamptz", values.bind(at));
+                format!(
+                    "(j.next_fire_at > {at} OR (j.next_fire_at = {at} AND j.id > {id}) \
+                    OR j.next_fire_at IS NULL)"
+                )
+            }
+            (JobOrder::NextFire, None) => {
+                format!("j.next_fire_at IS NULL AND j.id > {}", bind_id())
+            }
+        });
+    }
+    let order = match query.order {
+        JobOrder::Name => "a.name, j.name",
+        JobOrder::Created => "j.id DESC",
+        JobOrder::NextFire => "j.next_fire_at NULLS LAST, j.id",
+    };
+    let sql = format!(
+        "SELECT {JOB} FROM app a JOIN job j ON j.app_id = a.id WHERE {} ORDER BY {order} LIMIT {}",
+        tests.join(" AND "),
+        query.limit
+    );
+    let found = store.client().await?.query(&sql, &values.params()).await.map_err(error::db)?;
+    found.iter().map(rows::job).collect()
+}
+
+/// Columns that [`record`] reads behind [`OPEN_RUN`], of an open run.
+const OPEN_REST: &str = "a.name, j.name, NULL::timestamptz, NULL::text, NULL::bytea, false, \
+    NULL::text, p.fraction, coalesce(p.message, ''), 0, NULL::timestamptz, NULL::text, \
+    NULL::timestamptz, NULL::bigint, NULL::text";
+/// Where they come from.
+const OPEN_FROM: &str = "open_run r JOIN job j ON j.id = r.job_id JOIN app a ON a.id = r.app_id \
+    LEFT JOIN run_progress p ON p.run_id = r.id";
+/// The same of an ended run, first what [`OPEN_RUN`] names.
+const ENDED_RUN: &str = "r.id, r.job_id, r.app_id, r.revision, r.trigger, r.state, r.fire_at, \
+    r.due_at, r.created_at, r.attempt, r.fence, r.lost, r.executor, r.session_epoch, \
+    r.dispatched_at, r.acked_at, r.started_at, r.kill_reason, NULL::timestamptz, NULL::bigint, \
+    r.message, r.extra::text";
+/// Then the rest.
+const ENDED_REST: &str = "a.name, j.name, r.ended_at, r.output_type, r.output, \
+    r.output_truncated, r.failure::text, r.progress, r.progress_message, r.missed_count, \
+    r.missed_until, r.outcome, r.handler_start_at, r.duration_us, r.late_outcome";
+/// Where they come from.
+const ENDED_FROM: &str = "ended_run r JOIN job j ON j.id = r.job_id JOIN app a ON a.id = r.app_id";
+
+/// Reads an open or ended run with, in `attempts`, its current attempt if that was sent.
+fn record(row: &Row, full: bool) -> Result<RunRecord> {
+    let mut row = Reader::new(row);
+    let mut run = rows::read_open_run(&mut row)?;
+    if let Some(extra) = run.extra.as_mut().filter(|_| !full) {
+        extra.params = None;
+    }
+    let mut record = RunRecord {
+        app_name: row.get::<&str>()?.into(),
+        job_name: row.get::<&str>()?.into(),
+        ended_at: row.get()?,
+        output: row.payload()?,
+        output_truncated: row.get()?,
+        failure: row.json_opt()?,
+        progress: row.get()?,
+        progress_message: row.get()?,
+        missed_count: row.small()?,
+        missed_until: row.get()?,
+        attempts: Vec::new(),
+        run,
+    };
+    let outcome = row.word_opt(parse_outcome)?;
+    let run = &record.run;
+    if full && (run.dispatched_at.is_some() || outcome.is_some()) {
+        record.attempts.push(Attempt {
+            number: run.attempt,
+            executor: run.executor.as_deref().map(str::to_owned),
+            session_epoch: run.session_epoch,
+            outcome,
+            failure: record.failure.clone(),
+            dispatched_at: run.dispatched_at,
+            acked_at: run.acked_at,
+            started_at: row.get()?,
+            ended_at: record.ended_at,
+            duration: row.duration()?,
+            log_records: 0,
+            log_dropped: 0,
+            late_outcome: row.word_opt(parse_outcome)?,
+        });
+    }
+    Ok(record)
+}
+
+pub(super) async fn get_run(store: &PostgresStore, id: RunId) -> Result<RunRecord> {
+    let found = get_runs(store, &[id], true).await?.into_iter().next();
+    found.ok_or_else(|| StoreError::NotFound(format!("run {id}")))
+}
+
+/// Both tables in one statement: a run that ends meanwhile is seen once.
+pub(super) async fn get_runs(
+    store: &PostgresStore,
+    ids: &[RunId],
+    full: bool,
+) -> Result<Vec<RunRecord>> {
+    let rest = ended_rest(full);
+    let sql = format!(
+        "SELECT {OPEN_RUN}, {OPEN_REST} FROM {OPEN_FROM} WHERE r.id = ANY($1)
+        UNION ALL SELECT {ENDED_RUN}, {rest} FROM {ENDED_FROM} WHERE r.id = ANY($1)"
+    );
+    let client = store.client().await?;
+    let found = query(&client, &sql, &[&uuids(ids)]).await?;
+    records(&client, &found, full).await
+}
+
+/// The output stays where it is when only the basics are asked for.
+fn ended_rest(full: bool) -> String {
+    match full {
+        true => ENDED_REST.to_owned(),
+        false => ENDED_REST.replace("r.output,", "NULL::bytea,"),
+    }
+}
+
+async fn records(client: &Object, found: &[Row], full: bool) -> Result<Vec<RunRecord>> {
+    let mut records: Vec<RunRecord> =
+        found.iter().map(|row| record(row, full)).collect::<Result<_>>()?;
+    if full && !records.is_empty() {
+        add_attempts(client, &mut records).await?;
+    }
+    Ok(records)
+}
+
+/// A page of runs: the first rows of either table by id, and of those the first.
+pub(super) async fn list_runs(store: &PostgresStore, query: &RunQuery) -> Result<Vec<RunRecord>> {
+    let mut values = Values::default();
+    values.bind(query.now);
+    let mut tests = tests(query, &OPEN_RUN_FIELDS, &mut values)?;
+    tests.push(match query.scheduled {
+        Scheduled::With => "$1::timestamptz IS NOT NULL".to_owned(),
+        Scheduled::Without => format!("{OPEN_STATE} <> 'SCHEDULED'"),
+        Scheduled::Only => format!("{OPEN_STATE} = 'SCHEDULED'"),
+    });
+    let order = if query.ascending { "ASC" } else { "DESC" };
+    let limit = query.limit;
+    let mut sql = format!(
+        "(SELECT {OPEN_RUN}, {OPEN_REST} FROM {OPEN_FROM} WHERE {} ORDER BY r.id {order}
+        LIMIT {limit})",
+        tests.join(" AND ")
+    );
+    if query.scheduled != Scheduled::Only {
+        let tests = self::tests(query, &ENDED_RUN_FIELDS, &mut values)?;
+        sql.push_str(&format!(
+            " UNION ALL (SELECT {ENDED_RUN}, {} FROM {ENDED_FROM} WHERE {} ORDER BY r.id {order}
+            LIMIT {limit})",
+            ended_rest(query.full),
+            tests.join(" AND ")
+        ));
+    }
+    sql.push_str(&format!(" ORDER BY 1 {order} LIMIT {limit}"));
+    let client = store.client().await?;
+    let found = client.query(&sql, &values.params()).await.map_err(error::db)?;
+    records(&client, &found, query.full).await
+}
+
+fn tests(query: &RunQuery, fields: &Fields, values: &mut Values) -> Result<Vec<String>> {
+    let mut tests = vec!["true".to_owned()];
+    if let Some(apps) = &query.apps {
+        let apps: Vec<i64> = apps.iter().map(|app| app.0).collect();
+        tests.push(format!("r.app_id = ANY({}::bigint[])", values.bind(apps)));
+    }
+    if let Some(jobs) = &query.jobs {
+        let jobs: Vec<i64> = jobs.iter().map(|job| job.0).collect();
+        tests.push(format!("r.job_id = ANY({}::bigint[])", values.bind(jobs)));
+    }
+    for condition in &query.conditions {
+        tests.push(filter::sql(condition, fields, values)?);
+    }
+    if let Some(after) = query.after {
+        let sign = if query.ascending { ">" } else { "<" };
+        tests.push(format!("r.id {sign} {}::uuid", values.bind(after.to_uuid())));
+    }
+    Ok(tests)
+}
+
+/// Puts the attempts before the current one in front, and counts the log records of all.
+async fn add_attempts(client: &impl GenericClient, records: &mut [RunRecord]) -> Result<()> {
+    let ids = uuids(records.iter().map(|record| &record.run.id));
+    let sql = "SELECT run_id, number, executor, session_epoch, outcome, failure::text,
+            dispatched_at, acked_at, handler_start_at, ended_at, duration_us, late_outcome
+        FROM attempt WHERE run_id = ANY($1) ORDER BY run_id, number";
+    let mut past: HashMap<RunId, Vec<Attempt>> = HashMap::new();
+    for row in query(client, sql, &[&ids]).await? {
+        let (run, attempt) = past_attempt(&row)?;
+        past.entry(run).or_default().push(attempt);
+    }
+    let sql = "SELECT run_id, attempt, sum(record_count)::bigint, sum(dropped)::bigint
+        FROM log_chunk WHERE run_id = ANY($1) GROUP BY run_id, attempt";
+    let mut logs: HashMap<(RunId, u32), (u64, u64)> = HashMap::new();
+    for row in query(client, sql, &[&ids]).await? {
+        let mut row = Reader::new(&row);
+        logs.insert((row.run()?, row.small()?), (row.number()?, row.number()?));
+    }
+    for record in records {
+        let mut attempts = past.remove(&record.run.id).unwrap_or_default();
+        // While a run waits for its next attempt the row still names the one that is over.
+        let last = attempts.last().map_or(0, |attempt| attempt.number);
+        attempts.extend(record.attempts.drain(..).filter(|current| current.number > last));
+        for attempt in &mut attempts {
+            (attempt.log_records, attempt.log_dropped) =
+                logs.get(&(record.run.id, attempt.number)).copied().unwrap_or_default();
+        }
+        if record.failure.is_none() {
+            record.failure = attempts.last().and_then(|last| last.failure.clone());
+        }
+        record.attempts = attempts;
+    }
+    Ok(())
+}
+
+fn past_attempt(row: &Row) -> Result<(RunId, Attempt)> {
+    let mut row = Reader::new(row);
+    let run = row.run()?;
+    let attempt = Attempt {
+        number: row.small()?,
+        executor: row.get()?,
+        session_epoch: row.number()?,
+        outcome: row.word_opt(parse_outcome)?,
+        failure: row.json_opt()?,
+        dispatched_at: row.get()?,
+        acked_at: row.get()?,
+        started_at: row.get()?,
+        ended_at: row.get()?,
+        duration: row.duration()?,
+        log_records: 0,
+        log_dropped: 0,
+        late_outcome: row.word_opt(parse_outcome)?,
+    };
+    Ok((run, attempt))
+}

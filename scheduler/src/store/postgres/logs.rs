@@ -1,0 +1,338 @@
+//! Progress, checkpoints and logs of attempts.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use deadpool_postgres::GenericClient;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::{
+    PostgresStore,
+    ends::parse_outcome,
+    owner::Refs,
+    requests::{begin, commit},
+    rows::{Reader, big, execute, int, query, query_opt, uuids},
+};
+use crate::{
+    model::{Payload, ids::RunId, run::Outcome},
+    store::{
+        Result, StoreError, Topic,
+        log_chunk::{self, ATTEMPT_LOG_BYTES_MAX, LOG_PAGE_CHUNKS_MAX},
+        ops::{LogAppend, LogPage, LogQuery, ProgressRow},
+    },
+};
+
+pub(super) async fn save_progress(store: &PostgresStore, progress: &[ProgressRow]) -> Result<()> {
+    let sql = "WITH kept AS (
+            INSERT INTO run_progress AS p (run_id, attempt, fraction, message, checkpoint_type,
+                checkpoint)
+            SELECT w.id, w.attempt, w.fraction, w.message, w.checkpoint_type, w.checkpoint
+            FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::real[], $5::text[], $6::text[],
+                $7::bytea[]) AS w (id, attempt, fence, fraction, message, checkpoint_type,
+                checkpoint)
+            JOIN open_run r ON r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
+            ON CONFLICT (run_id) DO UPDATE SET attempt = excluded.attempt,
+                fraction = excluded.fraction, message = excluded.message,
+                checkpoint_type = coalesce(excluded.checkpoint_type, p.checkpoint_type),
+                checkpoint = CASE WHEN excluded.checkpoint_type IS NULL THEN p.checkpoint
+                    ELSE excluded.checkpoint END
+            RETURNING run_id
+        )
+        INSERT INTO run_event (at, changed) SELECT now(), array_agg(run_id) FROM kept
+        HAVING count(*) > 0";
+    let newest = newest(progress);
+    let refs = Refs::of(newest.iter().map(|row| row.attempt));
+    let fractions: Vec<Option<f32>> = newest.iter().map(|row| row.fraction).collect();
+    let messages: Vec<&str> = newest.iter().map(|row| row.message.as_str()).collect();
+    let checkpoints: Vec<Option<&Payload>> =
+        newest.iter().map(|row| row.checkpoint.as_ref()).collect();
+    let types: Vec<Option<&str>> =
+        checkpoints.iter().map(|payload| payload.map(|p| p.content_type.as_str())).collect();
+    let bytes: Vec<Option<&[u8]>> =
+        checkpoints.iter().map(|payload| payload.map(|p| &*p.data)).collect();
+    let params: [&(dyn ToSql + Sync); 7] =
+        [&refs.ids, &refs.attempts, &refs.fences, &fractions, &messages, &types, &bytes];
+    if execute(&store.hot().await?, sql, &params).await? > 0 {
+        store.hints.tell(Topic::RunEvents);
+    }
+    Ok(())
+}
+
+/// One row per run, sorted by id: a statement may write each but once. The last word counts, and a
+/// checkpoint outlives a later word without one.
+fn newest(progress: &[ProgressRow]) -> Vec<ProgressRow> {
+    let mut newest: HashMap<RunId, ProgressRow> = HashMap::new();
+    for row in progress {
+        let mut row = row.clone();
+        if let Some(earlier) = newest.remove(&row.attempt.run) {
+            row.checkpoint = row.checkpoint.or(earlier.checkpoint);
+        }
+        newest.insert(row.attempt.run, row);
+    }
+    let mut rows: Vec<ProgressRow> = newest.into_values().collect();
+    rows.sort_unstable_by_key(|row| row.attempt.run);
+    rows
+}
+
+pub(super) async fn load_checkpoints(
+    store: &PostgresStore,
+    runs: &[RunId],
+) -> Result<Vec<(RunId, Payload)>> {
+    let sql = "SELECT p.run_id, p.checkpoint_type, p.checkpoint FROM unnest($1::uuid[]) AS w (id)
+        JOIN run_progress p ON p.run_id = w.id WHERE p.checkpoint_type IS NOT NULL";
+    let mut found = Vec::new();
+    for row in query(&store.hot().await?, sql, &[&uuids(runs)]).await? {
+        let mut row = Reader::new(&row);
+        let run = row.run()?;
+        found.extend(row.payload()?.map(|payload| (run, payload)));
+    }
+    Ok(found)
+}
+
+/// How far the log of an attempt reaches.
+#[derive(Clone, Copy, Default)]
+struct Reach {
+    /// First number of its last chunk; None without any chunk.
+    last_chunk: Option<i64>,
+    /// Number of the last record, stored or dropped.
+    last_seq: u64,
+    /// Encoded bytes of all its chunks.
+    bytes: u64,
+}
+
+type Key = (Uuid, i32);
+
+async fn reaches(client: &impl GenericClient, keys: &[Key]) -> Result<HashMap<Key, Reach>> {
+    let sql = "SELECT w.run_id, w.attempt, c.first_seq, c.last_seq, c.bytes
+        FROM unnest($1::uuid[], $2::int[]) AS w (run_id, attempt) CROSS JOIN LATERAL (
+            SELECT first_seq, last_seq, bytes FROM log_chunk l
+            WHERE l.run_id = w.run_id AND l.attempt = w.attempt ORDER BY first_seq DESC LIMIT 1
+        ) AS c";
+    let (runs, attempts): (Vec<Uuid>, Vec<i32>) = keys.iter().copied().unzip();
+    let mut reaches = HashMap::new();
+    for row in query(client, sql, &[&runs, &attempts]).await? {
+        let mut row = Reader::new(&row);
+        let key = (row.get()?, row.get()?);
+        let last_chunk = Some(row.get()?);
+        reaches.insert(key, Reach { last_chunk, last_seq: row.number()?, bytes: row.number()? });
+    }
+    Ok(reaches)
+}
+
+/// Chunks of one attempt come one after the other: a lock per attempt, taken in order, keeps two
+/// batches of a session that moved between nodes from storing a record twice.
+pub(super) async fn append_logs(
+    store: &PostgresStore,
+    chunks: &[LogAppend],
+    now: DateTime<Utc>,
+) -> Result<Vec<u64>> {
+    let mut keys: Vec<Key> = chunks.iter().map(key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let mut client = store.hot().await?;
+    let tx = begin(&mut client).await?;
+    let lock = "SELECT pg_advisory_xact_lock(hashtextextended(w.run_id::text, w.attempt))
+        FROM unnest($1::uuid[], $2::int[]) AS w (run_id, attempt)";
+    let (runs, attempts): (Vec<Uuid>, Vec<i32>) = keys.iter().copied().unzip();
+    query(&tx, lock, &[&runs, &attempts]).await?;
+    let mut reaches = reaches(&tx, &keys).await?;
+    let mut inserts = Inserts::default();
+    let mut through = Vec::with_capacity(chunks.len());
+    for chunk in chunks {
+        let reach = reaches.entry(key(chunk)).or_default();
+        inserts.add(chunk, reach)?;
+        through.push(reach.last_seq);
+    }
+    inserts.store(&tx, now).await?;
+    commit(tx).await?;
+    for chunk in chunks {
+        store.hints.tell(Topic::Logs(chunk.attempt.run));
+    }
+    Ok(through)
+}
+
+fn key(chunk: &LogAppend) -> Key {
+    (chunk.attempt.run.to_uuid(), int(chunk.attempt.attempt))
+}
+
+/// Chunks to store, column by column, and counts that go to chunks already stored.
+#[derive(Default)]
+struct Inserts {
+    rows: Vec<Chunk>,
+    /// (attempt, first number of its last chunk) → (last number, dropped more).
+    counts: HashMap<(Key, i64), (i64, i64)>,
+}
+
+struct Chunk {
+    key: Key,
+    first_seq: i64,
+    last_seq: i64,
+    count: i64,
+    dropped: i64,
+    bytes: i64,
+    records: Vec<u8>,
+}
+
+impl Inserts {
+    /// Works out what is new in a chunk, and moves the reach.
+    fn add(&mut self, chunk: &LogAppend, reach: &mut Reach) -> Result<()> {
+        let known = chunk.records.partition_point(|record| record.seq <= reach.last_seq);
+        let fresh = chunk.records.get(known..).unwrap_or_default();
+        // A chunk whose begin is stored came before, and what was dropped before it is counted.
+        let mut dropped = if known == 0 { chunk.dropped } else { 0 };
+        if fresh.is_empty() && dropped == 0 {
+            return Ok(());
+        }
+        let records = log_chunk::encode(fresh)?;
+        let bytes = reach.bytes + records.len() as u64;
+        let full = bytes > ATTEMPT_LOG_BYTES_MAX;
+        if full {
+            dropped += fresh.len() as u64;
+        }
+        reach.last_seq = fresh.last().map_or(reach.last_seq, |record| record.seq);
+        match reach.last_chunk {
+            // Nothing to store: the last chunk takes the count, and the numbers of what was
+            // dropped.
+            Some(first_seq) if full || fresh.is_empty() => {
+                self.count(key(chunk), first_seq, big(reach.last_seq), big(dropped));
+            }
+            _ => {
+                let first_seq = big(fresh.first().map_or(0, |record| record.seq));
+                reach.last_chunk = Some(first_seq);
+                reach.bytes = bytes;
+                self.rows.push(Chunk {
+                    key: key(chunk),
+                    first_seq,
+                    last_seq: big(reach.last_seq),
+                    count: i64::try_from(fresh.len()).unwrap_or(i64::MAX),
+                    dropped: big(dropped),
+                    bytes: big(bytes),
+                    records,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, key: Key, first_seq: i64, last_seq: i64, dropped: i64) {
+        let new = self.rows.iter_mut().find(|row| row.key == key && row.first_seq == first_seq);
+        if let Some(row) = new {
+            row.last_seq = last_seq;
+            row.dropped += dropped;
+            return;
+        }
+        let count = self.counts.entry((key, first_seq)).or_default();
+        *count = (last_seq, count.1 + dropped);
+    }
+
+    async fn store(&self, client: &impl GenericClient, now: DateTime<Utc>) -> Result<()> {
+        if !self.rows.is_empty() {
+            let sql = "INSERT INTO log_chunk (run_id, attempt, first_seq, last_seq, record_count,
+                    dropped, bytes, records, stored_at)
+                SELECT w.*, $9 FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::bigint[],
+                    $5::bigint[], $6::bigint[], $7::bigint[], $8::bytea[]) AS w";
+            let (runs, attempts): (Vec<Uuid>, Vec<i32>) =
+                self.rows.iter().map(|row| row.key).unzip();
+            let column = |get: fn(&Chunk) -> i64| self.rows.iter().map(get).collect::<Vec<i64>>();
+            let records: Vec<&[u8]> = self.rows.iter().map(|row| row.records.as_slice()).collect();
+            let params: [&(dyn ToSql + Sync); 9] = [
+                &runs,
+                &attempts,
+                &column(|row| row.first_seq),
+                &column(|row| row.last_seq),
+                &column(|row| row.count),
+                &column(|row| row.dropped),
+                &column(|row| row.bytes),
+                &records,
+                &now,
+            ];
+            execute(client, sql, &params).await?;
+        }
+        for (((run, attempt), first_seq), (last_seq, dropped)) in &self.counts {
+            let sql = "UPDATE log_chunk SET last_seq = $4, dropped = dropped + $5
+                WHERE run_id = $1 AND attempt = $2 AND first_seq = $3";
+            execute(client, sql, &[run, attempt, first_seq, last_seq, dropped]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// How a log stands: which attempt is meant, and how that ended.
+struct Standing {
+    attempt: i32,
+    ended_at: Option<DateTime<Utc>>,
+    /// Number of the last record, as the attempt's own result told it; None when it ended without.
+    last_log_seq: Option<u64>,
+    dropped: u64,
+}
+
+pub(super) async fn list_logs(store: &PostgresStore, asked: &LogQuery) -> Result<LogPage> {
+    let client = store.client().await?;
+    // The end is read before the records: what it promises is stored by then.
+    let standing = standing(&client, asked).await?;
+    let (run, attempt) = (asked.run.to_uuid(), standing.attempt);
+    let mut page = LogPage {
+        attempt: attempt.unsigned_abs(),
+        through_seq: asked.after_seq,
+        dropped: standing.dropped,
+        ended_at: standing.ended_at,
+        ..LogPage::default()
+    };
+    let reach = reaches(&client, &[(run, attempt)]).await?;
+    let last_seq = reach.get(&(run, attempt)).map_or(0, |reach| reach.last_seq);
+    let sql = "SELECT records FROM log_chunk
+        WHERE run_id = $1 AND attempt = $2 AND last_seq > $3 ORDER BY first_seq LIMIT $4";
+    let chunks_max = i64::try_from(LOG_PAGE_CHUNKS_MAX).unwrap_or(i64::MAX);
+    let chunks = query(&client, sql, &[&run, &attempt, &big(asked.after_seq), &chunks_max]).await?;
+    let mut at_end = chunks.len() < LOG_PAGE_CHUNKS_MAX;
+    for row in &chunks {
+        let records = log_chunk::decode(Reader::new(row).get()?)?;
+        if !log_chunk::fill_page(&mut page, asked, records) {
+            at_end = false;
+            break;
+        }
+    }
+    if at_end {
+        // Records that were dropped for the cap have numbers, too: go on behind them.
+        page.through_seq = page.through_seq.max(last_seq);
+    }
+    page.complete = at_end
+        && page.ended_at.is_some()
+        && standing.last_log_seq.is_none_or(|last| last_seq >= last);
+    Ok(page)
+}
+
+async fn standing(client: &impl GenericClient, asked: &LogQuery) -> Result<Standing> {
+    let sql = "WITH run AS (
+            SELECT attempt, NULL::timestamptz AS ended_at, 0::bigint AS last_log_seq,
+                NULL::text AS outcome FROM open_run WHERE id = $1
+            UNION ALL
+            SELECT attempt, ended_at, last_log_seq, outcome FROM ended_run WHERE id = $1
+        ), chosen AS (
+            SELECT CASE WHEN $2 > 0 THEN $2
+                ELSE coalesce((SELECT max(attempt) FROM log_chunk WHERE run_id = $1), run.attempt)
+                END AS number
+            FROM run
+        )
+        SELECT c.number, coalesce(a.ended_at, r.ended_at), coalesce(a.last_log_seq, r.last_log_seq),
+            CASE WHEN a.run_id IS NULL THEN r.outcome ELSE a.outcome END,
+            (SELECT coalesce(sum(dropped), 0)::bigint FROM log_chunk
+                WHERE run_id = $1 AND attempt = c.number)
+        FROM chosen c LEFT JOIN attempt a ON a.run_id = $1 AND a.number = c.number
+        LEFT JOIN run r ON r.attempt >= c.number";
+    let found = query_opt(client, sql, &[&asked.run.to_uuid(), &int(asked.attempt)]).await?;
+    let row = found.ok_or_else(|| StoreError::NotFound(format!("run {}", asked.run)))?;
+    let mut row = Reader::new(&row);
+    let attempt = row.get()?;
+    let ended_at = row.get()?;
+    let last: Option<i64> = row.get()?;
+    let outcome = row.word_opt(parse_outcome)?;
+    let told = outcome.is_some_and(|outcome| outcome != Outcome::Lost);
+    Ok(Standing {
+        attempt,
+        ended_at,
+        last_log_seq: last.filter(|_| told).map(i64::unsigned_abs),
+        dropped: row.number()?,
+    })
+}

@@ -1,0 +1,351 @@
+//! What only the owner of a partition writes: one statement each, on the pen.
+
+use chrono::{DateTime, Utc};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::{
+    PostgresStore,
+    rows::{Reader, attempt_ref, big, int, small_id, to_json},
+};
+use crate::{
+    model::{
+        ids::{AttemptRef, PartitionId, RunId},
+        run::{NewRun, Skip},
+    },
+    store::{
+        OWNER_BATCH_MAX, Result, StoreError, Topic,
+        ops::{Advance, Dispatch, Plan, Planned},
+    },
+};
+
+/// `locked` leaves a partition out whose row somebody holds: that is a change of a job, which would
+/// make this plan void anyhow, and the pen must not wait. `$17` and `$18` bound the ids, so that
+/// only the days they are of are looked at. Watchers hear of runs that are due at once; the others
+/// are shown as SCHEDULED until they are sent.
+const PLAN: &str = "WITH locked AS (
+        SELECT p.id, a.planned_until, a.served_until
+        FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::timestamptz[],
+            $5::timestamptz[]) AS a (id, epoch, jobs_version, planned_until, served_until)
+        JOIN partition p
+            ON p.id = a.id AND p.epoch = a.epoch AND p.jobs_version = a.jobs_version
+        WHERE p.id = ANY($6::smallint[])
+        FOR UPDATE OF p SKIP LOCKED
+    ), moved AS (
+        UPDATE partition p SET planned_until = greatest(p.planned_until, l.planned_until),
+            served_until = greatest(p.served_until, l.served_until)
+        FROM locked l WHERE p.id = l.id RETURNING p.id
+    ), planned AS (
+        INSERT INTO open_run (id, job_id, app_id, partition, revision, trigger, state, fire_at,
+            due_at, created_at, extra)
+        SELECT r.id, r.job_id, r.app_id, r.partition, r.revision, r.trigger, 'QUEUED', r.fire_at,
+            r.due_at, $7, r.extra::jsonb
+        FROM unnest($8::uuid[], $9::bigint[], $10::bigint[], $11::smallint[], $12::bigint[],
+            $13::text[], $14::timestamptz[], $15::timestamptz[], $16::text[])
+            AS r (id, job_id, app_id, partition, revision, trigger, fire_at, due_at, extra)
+        WHERE r.partition = ANY(ARRAY(SELECT id FROM moved)) AND NOT EXISTS (
+            SELECT FROM ended_run e WHERE e.id = r.id AND e.id BETWEEN $17 AND $18)
+        ON CONFLICT (id) DO NOTHING RETURNING id, due_at
+    ), told AS (
+        INSERT INTO run_event (at, changed) SELECT $7, array_agg(id) FROM planned
+        WHERE due_at <= $7 HAVING count(*) > 0
+    )
+    SELECT ARRAY(SELECT id FROM moved), ARRAY(SELECT id FROM planned)";
+
+/// The same with decisions not to run, which are rare.
+const PLAN_SKIPS: &str = ", skipped AS (
+        INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
+            created_at, attempt, fence, lost, session_epoch, ended_at, message, missed_count,
+            missed_until)
+        SELECT s.id, s.job_id, s.app_id, s.revision, 'SCHEDULE', 'SKIPPED', s.fire_at, s.fire_at,
+            $7, 1, 0, 0, 0, $7, s.message, s.missed_count, s.missed_until
+        FROM unnest($19::uuid[], $20::bigint[], $21::bigint[], $22::smallint[], $23::bigint[],
+            $24::timestamptz[], $25::text[], $26::int[], $27::timestamptz[])
+            AS s (id, job_id, app_id, partition, revision, fire_at, message, missed_count,
+                missed_until)
+        WHERE s.partition = ANY(ARRAY(SELECT id FROM moved))
+            AND NOT EXISTS (SELECT FROM open_run o WHERE o.id = s.id)
+        ON CONFLICT (id) DO NOTHING RETURNING id
+    ), told_skips AS (
+        INSERT INTO run_event (at, changed) SELECT $7, array_agg(id) FROM skipped
+        HAVING count(*) > 0
+    )
+    SELECT ARRAY(SELECT id FROM moved), ARRAY(SELECT id FROM planned)";
+
+pub(super) async fn plan(
+    store: &PostgresStore,
+    plan: &Plan,
+    now: DateTime<Utc>,
+) -> Result<Planned> {
+    if plan.runs.len() + plan.skips.len() > OWNER_BATCH_MAX {
+        return Err(StoreError::Internal(format!("a plan has more than {OWNER_BATCH_MAX} rows")));
+    }
+    let advances = Advances::of(&plan.advances);
+    let runs = NewRuns::of(&plan.runs)?;
+    let held = store.pen.partitions();
+    let (first, last) = runs.bounds();
+    let mut params: Vec<&(dyn ToSql + Sync)> = vec![
+        &advances.ids,
+        &advances.epochs,
+        &advances.versions,
+        &advances.planned,
+        &advances.served,
+        &held,
+        &now,
+    ];
+    params.extend(runs.params());
+    params.extend([&first as &(dyn ToSql + Sync), &last]);
+    let found = if plan.skips.is_empty() {
+        store.pen.write(PLAN, &params).await?
+    } else {
+        let skips = Skips::of(&plan.skips);
+        params.extend(skips.params());
+        let head = PLAN.rsplit_once("SELECT ARRAY(SELECT id FROM moved)").map_or(PLAN, |x| x.0);
+        let sql = format!("{}{PLAN_SKIPS}", head.trim_end());
+        let found = store.pen.write(&sql, &params).await?;
+        store.hints.tell(Topic::RunEvents);
+        found
+    };
+    let Some(row) = found.first() else { return Ok(Planned::default()) };
+    let mut row = Reader::new(row);
+    let mut advanced: Vec<PartitionId> =
+        row.get::<Vec<i16>>()?.into_iter().map(|id| PartitionId(id.unsigned_abs())).collect();
+    advanced.sort_unstable();
+    let inserted = row.get::<Vec<Uuid>>()?.into_iter().map(RunId::from_uuid).collect();
+    Ok(Planned { advanced, inserted })
+}
+
+#[derive(Default)]
+struct Advances {
+    ids: Vec<i16>,
+    epochs: Vec<i64>,
+    versions: Vec<i64>,
+    planned: Vec<DateTime<Utc>>,
+    served: Vec<DateTime<Utc>>,
+}
+
+impl Advances {
+    fn of(advances: &[Advance]) -> Self {
+        let mut columns = Self::default();
+        for advance in advances {
+            columns.ids.push(small_id(advance.partition));
+            columns.epochs.push(big(advance.epoch));
+            columns.versions.push(big(advance.jobs_version));
+            columns.planned.push(advance.planned_until);
+            columns.served.push(advance.served_until);
+        }
+        columns
+    }
+}
+
+/// Runs to be made, column by column and sorted by id.
+#[derive(Default)]
+pub(super) struct NewRuns {
+    ids: Vec<Uuid>,
+    jobs: Vec<i64>,
+    apps: Vec<i64>,
+    partitions: Vec<i16>,
+    revisions: Vec<i64>,
+    triggers: Vec<&'static str>,
+    fires: Vec<DateTime<Utc>>,
+    dues: Vec<DateTime<Utc>>,
+    extras: Vec<Option<String>>,
+}
+
+impl NewRuns {
+    pub(super) fn of(runs: &[NewRun]) -> Result<Self> {
+        let mut sorted: Vec<&NewRun> = runs.iter().collect();
+        sorted.sort_unstable_by_key(|run| run.id);
+        let mut columns = Self::default();
+        for run in sorted {
+            columns.ids.push(run.id.to_uuid());
+            columns.jobs.push(run.job.0);
+            columns.apps.push(run.app.0);
+            columns.partitions.push(small_id(run.job.partition()));
+            columns.revisions.push(big(run.revision));
+            columns.triggers.push(run.trigger.as_str());
+            columns.fires.push(run.fire_at);
+            columns.dues.push(run.due_at);
+            columns.extras.push(run.extra.as_deref().map(to_json).transpose()?);
+        }
+        Ok(columns)
+    }
+
+    /// Smallest and largest id.
+    fn bounds(&self) -> (Uuid, Uuid) {
+        let nil = Uuid::nil();
+        (self.ids.first().copied().unwrap_or(nil), self.ids.last().copied().unwrap_or(nil))
+    }
+
+    /// The nine columns, in the order of `unnest` in [`PLAN`].
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 9] {
+        [
+            &self.ids,
+            &self.jobs,
+            &self.apps,
+            &self.partitions,
+            &self.revisions,
+            &self.triggers,
+            &self.fires,
+            &self.dues,
+            &self.extras,
+        ]
+    }
+}
+
+#[derive(Default)]
+struct Skips<'a> {
+    ids: Vec<Uuid>,
+    jobs: Vec<i64>,
+    apps: Vec<i64>,
+    partitions: Vec<i16>,
+    revisions: Vec<i64>,
+    fires: Vec<DateTime<Utc>>,
+    messages: Vec<&'a str>,
+    counts: Vec<i32>,
+    untils: Vec<DateTime<Utc>>,
+}
+
+impl<'a> Skips<'a> {
+    fn of(skips: &'a [Skip]) -> Self {
+        let mut sorted: Vec<&Skip> = skips.iter().collect();
+        sorted.sort_unstable_by_key(|skip| skip.id);
+        let mut columns = Self::default();
+        for skip in sorted {
+            columns.ids.push(skip.id.to_uuid());
+            columns.jobs.push(skip.job.0);
+            columns.apps.push(skip.app.0);
+            columns.partitions.push(small_id(skip.job.partition()));
+            columns.revisions.push(big(skip.revision));
+            columns.fires.push(skip.fire_at);
+            columns.messages.push(&skip.message);
+            columns.counts.push(int(skip.missed_count));
+            columns.untils.push(skip.missed_until);
+        }
+        columns
+    }
+
+    fn params(&self) -> [&(dyn ToSql + Sync); 9] {
+        [
+            &self.ids,
+            &self.jobs,
+            &self.apps,
+            &self.partitions,
+            &self.revisions,
+            &self.fires,
+            &self.messages,
+            &self.counts,
+            &self.untils,
+        ]
+    }
+}
+
+const DISPATCH: &str = "WITH sent AS (
+        UPDATE open_run r SET state = 'DISPATCHED', executor = w.executor,
+            session_epoch = w.session_epoch, fence = r.fence + 1, dispatched_at = $6,
+            acked_at = NULL, message = ''
+        FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::text[], $5::bigint[])
+            AS w (id, attempt, fence, executor, session_epoch)
+        WHERE r.id = w.id AND r.state = 'QUEUED' AND r.attempt = w.attempt AND r.fence = w.fence
+            AND r.partition = ANY($7::smallint[])
+        RETURNING r.id, r.attempt, r.fence
+    ), told AS (
+        INSERT INTO run_event (at, changed) SELECT $6, array_agg(id) FROM sent HAVING count(*) > 0
+    ), turned AS (
+        INSERT INTO route_cursor AS c (job_id, cursor)
+        SELECT * FROM unnest($8::bigint[], $9::bigint[])
+        ON CONFLICT (job_id) DO UPDATE SET cursor = excluded.cursor
+    )
+    SELECT id, attempt, fence FROM sent";
+
+pub(super) async fn dispatch(
+    store: &PostgresStore,
+    batch: &Dispatch,
+    now: DateTime<Utc>,
+) -> Result<Vec<AttemptRef>> {
+    let mut rows: Vec<_> = batch.rows.iter().collect();
+    rows.sort_unstable_by_key(|row| row.attempt.run);
+    let refs = Refs::of(rows.iter().map(|row| row.attempt));
+    let executors: Vec<&str> = rows.iter().map(|row| &*row.executor).collect();
+    let epochs: Vec<i64> = rows.iter().map(|row| big(row.session_epoch)).collect();
+    let mut cursors: Vec<(i64, i64)> =
+        batch.cursors.iter().map(|(job, cursor)| (job.0, big(*cursor))).collect();
+    // A row may be written once in a statement: the last word on a job counts.
+    cursors.reverse();
+    cursors.sort_by_key(|(job, _)| *job);
+    cursors.dedup_by_key(|(job, _)| *job);
+    let (jobs, cursors): (Vec<i64>, Vec<i64>) = cursors.into_iter().unzip();
+    let held = store.pen.partitions();
+    let sent = store
+        .pen
+        .write(
+            DISPATCH,
+            &[
+                &refs.ids,
+                &refs.attempts,
+                &refs.fences,
+                &executors,
+                &epochs,
+                &now,
+                &held,
+                &jobs,
+                &cursors,
+            ],
+        )
+        .await?;
+    if !sent.is_empty() {
+        store.hints.tell(Topic::RunEvents);
+    }
+    sent.iter().map(attempt_ref).collect()
+}
+
+const WAKE: &str = "WITH woken AS (
+        UPDATE open_run r SET state = 'QUEUED', attempt = r.attempt + 1,
+            dispatched_at = NULL, acked_at = NULL, message = ''
+        FROM unnest($1::uuid[], $2::int[], $3::bigint[]) AS w (id, attempt, fence)
+        WHERE r.id = w.id AND r.state = 'RETRY_WAIT' AND r.attempt = w.attempt
+            AND r.fence = w.fence AND r.partition = ANY($5::smallint[])
+        RETURNING r.id, r.attempt, r.fence
+    ), told AS (
+        INSERT INTO run_event (at, changed) SELECT $4, array_agg(id) FROM woken
+        HAVING count(*) > 0
+    )
+    SELECT id, attempt, fence FROM woken";
+
+pub(super) async fn wake_retries(
+    store: &PostgresStore,
+    runs: &[AttemptRef],
+    now: DateTime<Utc>,
+) -> Result<Vec<AttemptRef>> {
+    let mut runs = runs.to_vec();
+    runs.sort_unstable_by_key(|run| run.run);
+    let refs = Refs::of(runs);
+    let held = store.pen.partitions();
+    let params: [&(dyn ToSql + Sync); 5] = [&refs.ids, &refs.attempts, &refs.fences, &now, &held];
+    let woken = store.pen.write(WAKE, &params).await?;
+    if !woken.is_empty() {
+        store.hints.tell(Topic::RunEvents);
+    }
+    woken.iter().map(attempt_ref).collect()
+}
+
+/// Attempts, column by column.
+#[derive(Default)]
+pub(super) struct Refs {
+    pub(super) ids: Vec<Uuid>,
+    pub(super) attempts: Vec<i32>,
+    pub(super) fences: Vec<i64>,
+}
+
+impl Refs {
+    /// In the given order: sort by id before, so that two batches never wait for each other.
+    pub(super) fn of(attempts: impl IntoIterator<Item = AttemptRef>) -> Self {
+        let mut columns = Self::default();
+        for attempt in attempts {
+            columns.ids.push(attempt.run.to_uuid());
+            columns.attempts.push(int(attempt.attempt));
+            columns.fences.push(big(attempt.fence));
+        }
+        columns
+    }
+}

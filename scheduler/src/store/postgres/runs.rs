@@ -1,0 +1,415 @@
+//! Changes of runs by results and by hand: batches on pooled connections, guarded by state and
+//! fence. Rows are sorted by id, so that two batches never wait for each other in a ring.
+
+use std::collections::{HashMap, HashSet};
+
+use chrono::{DateTime, Utc};
+use tokio_postgres::{Row, types::ToSql};
+use uuid::Uuid;
+
+use super::{
+    PostgresStore,
+    ends::{Ends, outcome_text},
+    owner::Refs,
+    rows::{Reader, attempt_ref, execute, micros, query},
+};
+use crate::{
+    model::ids::{AttemptRef, JobId, PartitionId, RunId},
+    store::{
+        Result, Topic,
+        ops::{
+            Ack, AttemptEnd, EndAnswer, EndRun, LateResult, MarkCanceling, PutBack, PutBackHow,
+            StateSet,
+        },
+    },
+};
+
+/// A set of states as one text: no state's name is part of another's.
+fn set_text(states: StateSet) -> String {
+    let names: Vec<&str> = states.0.iter().map(|state| state.as_str()).collect();
+    names.join(",")
+}
+
+const ACK: &str = "WITH acked AS (
+        UPDATE open_run r SET state = 'RUNNING', acked_at = w.at,
+            started_at = coalesce(r.started_at, w.at)
+        FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::timestamptz[])
+            AS w (id, attempt, fence, at)
+        WHERE r.id = w.id AND r.state = 'DISPATCHED' AND r.attempt = w.attempt
+            AND r.fence = w.fence
+        RETURNING r.id, r.attempt, r.fence, w.at
+    ), told AS (
+        INSERT INTO run_event (at, changed) SELECT max(at), array_agg(id) FROM acked
+        HAVING count(*) > 0
+    )
+    SELECT id, attempt, fence FROM acked";
+
+pub(super) async fn ack_runs(store: &PostgresStore, acks: &[Ack]) -> Result<Vec<AttemptRef>> {
+    let mut acks = acks.to_vec();
+    acks.sort_unstable_by_key(|ack| ack.attempt.run);
+    let refs = Refs::of(acks.iter().map(|ack| ack.attempt));
+    let times: Vec<DateTime<Utc>> = acks.iter().map(|ack| ack.at).collect();
+    let acked =
+        query(&store.hot().await?, ACK, &[&refs.ids, &refs.attempts, &refs.fences, &times]).await?;
+    told(store, &acked);
+    acked.iter().map(attempt_ref).collect()
+}
+
+/// The row is deleted where it is open and inserted where it has ended, in one statement: no
+/// moment shows it in both or in neither.
+const END: &str = "WITH want AS (
+        SELECT * FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::int[],
+            $7::text[], $8::text[], $9::text[], $10::timestamptz[], $11::timestamptz[],
+            $12::bigint[], $13::bigint[], $14::text[], $15::bytea[], $16::boolean[], $17::text[])
+            AS w (id, attempt, fence, sources, place, state, outcome, failure, acked_at,
+                handler_start_at, duration_us, last_log_seq, output_type, output,
+                output_truncated, message)
+    ), gone AS (
+        DELETE FROM open_run r USING want w
+        WHERE r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
+            AND strpos(w.sources, r.state) > 0
+        RETURNING r.id, r.job_id, r.app_id, r.revision, r.trigger, w.state, r.fire_at, r.due_at,
+            r.created_at, r.attempt, r.fence, r.lost, r.executor, r.session_epoch,
+            r.dispatched_at, coalesce(r.acked_at, w.acked_at) AS acked_at,
+            coalesce(r.started_at, w.acked_at) AS started_at, w.outcome, w.failure,
+            w.handler_start_at, w.duration_us, w.last_log_seq, w.output_type, w.output,
+            w.output_truncated, r.kill_reason, w.message, r.extra, w.place
+    ), progress AS (
+        DELETE FROM run_progress p USING gone g WHERE p.run_id = g.id
+        RETURNING p.run_id, p.fraction, p.message
+    ), ended AS (
+        INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
+            created_at, attempt, fence, lost, executor, session_epoch, dispatched_at, acked_at,
+            started_at, ended_at, outcome, failure, handler_start_at, duration_us, last_log_seq,
+            output_type, output, output_truncated, kill_reason, message, extra, progress,
+            progress_message)
+        SELECT g.id, g.job_id, g.app_id, g.revision, g.trigger, g.state, g.fire_at, g.due_at,
+            g.created_at, g.attempt, g.fence, g.lost, g.executor, g.session_epoch,
+            g.dispatched_at, g.acked_at, g.started_at, $1, g.outcome, g.failure::jsonb,
+            g.handler_start_at, g.duration_us, g.last_log_seq, g.output_type, g.output,
+            g.output_truncated, g.kill_reason, g.message, g.extra, p.fraction,
+            coalesce(p.message, '')
+        FROM gone g LEFT JOIN run_progress p ON p.run_id = g.id
+        ON CONFLICT (id) DO NOTHING
+    ), told AS (
+        INSERT INTO run_event (at, changed) SELECT $1, array_agg(id) FROM gone HAVING count(*) > 0
+    )
+    SELECT place, job_id FROM gone";
+
+pub(super) async fn end_runs(
+    store: &PostgresStore,
+    ends: &[EndRun],
+    now: DateTime<Utc>,
+) -> Result<Vec<EndAnswer>> {
+    let client = store.hot().await?;
+    let columns = RunEnds::of(ends)?;
+    let mut params: Vec<&(dyn ToSql + Sync)> = vec![&now];
+    params.extend(columns.params());
+    let gone = query(&client, END, &params).await?;
+    told(store, &gone);
+    let mut answers = vec![EndAnswer::Stale; ends.len()];
+    for row in &gone {
+        let mut row = Reader::new(row);
+        let place = usize::try_from(row.small()?).unwrap_or(usize::MAX);
+        if let Some(answer) = answers.get_mut(place) {
+            *answer = EndAnswer::Ended(JobId(row.get()?));
+        }
+    }
+    let left: Vec<AttemptRef> = std::iter::zip(&answers, ends)
+        .filter(|(answer, _)| **answer == EndAnswer::Stale)
+        .map(|(_, end)| end.attempt)
+        .collect();
+    if left.is_empty() {
+        return Ok(answers);
+    }
+    // A statement of its own: it sees what another batch committed while this one waited for it.
+    let known = own_ends(&client, &left).await?;
+    for (answer, end) in std::iter::zip(&mut answers, ends) {
+        if *answer == EndAnswer::Stale && known.contains(&end.attempt) {
+            *answer = EndAnswer::Duplicate;
+        }
+    }
+    Ok(answers)
+}
+
+/// Which of the attempts ended by a result of their own. One that was given up (lost) or never ran
+/// did not: its result comes too late. Of a run that was canceled in RETRY_WAIT both rows speak of
+/// the attempt, and the attempt's own says how it ended.
+async fn own_ends(
+    client: &deadpool_postgres::Object,
+    attempts: &[AttemptRef],
+) -> Result<HashSet<AttemptRef>> {
+    let sql = "SELECT w.id, w.attempt, w.fence FROM unnest($1::uuid[], $2::int[], $3::bigint[])
+            AS w (id, attempt, fence)
+        WHERE EXISTS (SELECT FROM ended_run e WHERE e.id = w.id AND e.attempt = w.attempt
+                AND e.fence = w.fence AND e.outcome <> 'LOST')
+            OR EXISTS (SELECT FROM attempt a WHERE a.run_id = w.id AND a.number = w.attempt
+                AND a.fence = w.fence AND a.outcome <> 'LOST')";
+    let refs = Refs::of(attempts.iter().copied());
+    let found = query(client, sql, &[&refs.ids, &refs.attempts, &refs.fences]).await?;
+    found.iter().map(attempt_ref).collect()
+}
+
+/// Ends of runs, column by column and sorted by id.
+#[derive(Default)]
+struct RunEnds<'a> {
+    refs: Refs,
+    sources: Vec<String>,
+    places: Vec<i32>,
+    states: Vec<&'static str>,
+    ends: Ends,
+    output_types: Vec<Option<&'a str>>,
+    outputs: Vec<Option<&'a [u8]>>,
+    truncated: Vec<bool>,
+    messages: Vec<&'a str>,
+}
+
+impl<'a> RunEnds<'a> {
+    fn of(ends: &'a [EndRun]) -> Result<Self> {
+        let mut sorted: Vec<(usize, &EndRun)> = ends.iter().enumerate().collect();
+        sorted.sort_by_key(|(_, end)| end.attempt.run);
+        let mut columns = Self {
+            refs: Refs::of(sorted.iter().map(|(_, end)| end.attempt)),
+            ends: Ends::of(sorted.iter().map(|(_, end)| &end.end))?,
+            ..Self::default()
+        };
+        for (place, end) in sorted {
+            columns.sources.push(set_text(end.from));
+            columns.places.push(i32::try_from(place).unwrap_or(i32::MAX));
+            columns.states.push(end.to.as_str());
+            columns.output_types.push(end.output.as_ref().map(|o| o.content_type.as_str()));
+            columns.outputs.push(end.output.as_ref().map(|o| &*o.data));
+            columns.truncated.push(end.output_truncated);
+            columns.messages.push(&end.message);
+        }
+        Ok(columns)
+    }
+
+    fn params(&self) -> [&(dyn ToSql + Sync); 16] {
+        [
+            &self.refs.ids,
+            &self.refs.attempts,
+            &self.refs.fences,
+            &self.sources,
+            &self.places,
+            &self.states,
+            &self.ends.outcomes,
+            &self.ends.failures,
+            &self.ends.acked,
+            &self.ends.started,
+            &self.ends.durations,
+            &self.ends.log_seqs,
+            &self.output_types,
+            &self.outputs,
+            &self.truncated,
+            &self.messages,
+        ]
+    }
+}
+
+/// QUEUED again with the same attempt, as if it had not been sent.
+const REQUEUE: &str = "WITH back AS (
+        UPDATE open_run r SET state = 'QUEUED', due_at = w.due_at, message = w.message,
+            dispatched_at = NULL, acked_at = NULL, kill_reason = NULL, kill_at = NULL,
+            kill_grace_us = NULL
+        FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::timestamptz[], $7::text[])
+            AS w (id, attempt, fence, sources, due_at, message)
+        WHERE r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
+            AND strpos(w.sources, r.state) > 0
+        RETURNING r.id, r.attempt, r.fence, r.partition
+    ), left_behind AS (
+        INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM back
+    ), told AS (
+        INSERT INTO run_event (at, changed) SELECT $1, array_agg(id) FROM back HAVING count(*) > 0
+    )
+    SELECT id, attempt, fence, partition FROM back";
+
+/// RETRY_WAIT; the ended attempt gets a row of its own. The join reads the row as it was, and the
+/// update's guard makes sure that it was still so.
+const WAIT: &str = "WITH back AS (
+        UPDATE open_run r SET state = 'RETRY_WAIT', due_at = w.due_at, message = w.message,
+            lost = r.lost + w.lost, acked_at = coalesce(r.acked_at, w.acked_at),
+            started_at = coalesce(r.started_at, r.acked_at, w.acked_at), kill_reason = NULL,
+            kill_at = NULL, kill_grace_us = NULL
+        FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::timestamptz[],
+            $7::text[], $8::int[], $9::text[], $10::text[], $11::timestamptz[],
+            $12::timestamptz[], $13::bigint[], $14::bigint[])
+            AS w (id, attempt, fence, sources, due_at, message, lost, outcome, failure, acked_at,
+                handler_start_at, duration_us, last_log_seq)
+        WHERE r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
+            AND strpos(w.sources, r.state) > 0
+        RETURNING r.id, r.attempt, r.fence, r.partition, r.executor, r.session_epoch,
+            r.dispatched_at, r.acked_at, w.outcome, w.failure, w.handler_start_at, w.duration_us,
+            w.last_log_seq
+    ), kept AS (
+        INSERT INTO attempt (run_id, number, fence, executor, session_epoch, outcome, failure,
+            dispatched_at, acked_at, handler_start_at, ended_at, duration_us, last_log_seq)
+        SELECT id, attempt, fence, executor, session_epoch, outcome, failure::jsonb,
+            dispatched_at, acked_at, handler_start_at, $1, duration_us, last_log_seq FROM back
+    ), left_behind AS (
+        INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM back
+    ), told AS (
+        INSERT INTO run_event (at, changed) SELECT $1, array_agg(id) FROM back HAVING count(*) > 0
+    )
+    SELECT id, attempt, fence, partition FROM back";
+
+pub(super) async fn put_back(
+    store: &PostgresStore,
+    runs: &[PutBack],
+    now: DateTime<Utc>,
+) -> Result<Vec<AttemptRef>> {
+    let mut sorted: Vec<&PutBack> = runs.iter().collect();
+    sorted.sort_by_key(|run| run.attempt.run);
+    let mut same = Vec::new();
+    let mut next: Vec<(&PutBack, &AttemptEnd, bool)> = Vec::new();
+    for run in sorted {
+        match &run.how {
+            PutBackHow::SameAttempt => same.push(run),
+            PutBackHow::NextAttempt { end, lost } => next.push((run, end, *lost)),
+        }
+    }
+    let client = store.hot().await?;
+    let mut changed = Vec::new();
+    if !same.is_empty() {
+        let waits = Waits::of(&same);
+        changed.extend(query(&client, REQUEUE, &waits.params(&now)).await?);
+    }
+    if !next.is_empty() {
+        let runs: Vec<&PutBack> = next.iter().map(|(run, ..)| *run).collect();
+        let waits = Waits::of(&runs);
+        let ends = Ends::of(next.iter().map(|(_, end, _)| *end))?;
+        let lost: Vec<i32> = next.iter().map(|(.., lost)| i32::from(*lost)).collect();
+        let mut params: Vec<&(dyn ToSql + Sync)> = waits.params(&now).to_vec();
+        params.extend([&lost as &(dyn ToSql + Sync), &ends.outcomes, &ends.failures, &ends.acked]);
+        params.extend([&ends.started as &(dyn ToSql + Sync), &ends.durations, &ends.log_seqs]);
+        changed.extend(query(&client, WAIT, &params).await?);
+    }
+    left_in_inbox(store, &changed)
+}
+
+/// Runs that wait again, column by column.
+#[derive(Default)]
+struct Waits<'a> {
+    refs: Refs,
+    sources: Vec<String>,
+    dues: Vec<DateTime<Utc>>,
+    messages: Vec<&'a str>,
+}
+
+impl<'a> Waits<'a> {
+    fn of(runs: &[&'a PutBack]) -> Self {
+        Self {
+            refs: Refs::of(runs.iter().map(|run| run.attempt)),
+            sources: runs.iter().map(|run| set_text(run.from)).collect(),
+            dues: runs.iter().map(|run| run.due_at).collect(),
+            messages: runs.iter().map(|run| run.message.as_str()).collect(),
+        }
+    }
+
+    fn params<'b>(&'b self, now: &'b DateTime<Utc>) -> [&'b (dyn ToSql + Sync); 7] {
+        [
+            now,
+            &self.refs.ids,
+            &self.refs.attempts,
+            &self.refs.fences,
+            &self.sources,
+            &self.dues,
+            &self.messages,
+        ]
+    }
+}
+
+const CANCEL: &str = "WITH marked AS (
+        UPDATE open_run r SET state = 'CANCELING', kill_reason = w.reason, kill_at = $1,
+            kill_grace_us = w.grace_us, message = w.message
+        FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::text[], $7::bigint[],
+            $8::text[]) AS w (id, attempt, fence, sources, reason, grace_us, message)
+        WHERE r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
+            AND strpos(w.sources, r.state) > 0
+        RETURNING r.id, r.attempt, r.fence, r.partition
+    ), left_behind AS (
+        INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM marked
+    ), told AS (
+        INSERT INTO run_event (at, changed) SELECT $1, array_agg(id) FROM marked
+        HAVING count(*) > 0
+    )
+    SELECT id, attempt, fence, partition FROM marked";
+
+pub(super) async fn mark_canceling(
+    store: &PostgresStore,
+    kills: &[MarkCanceling],
+    now: DateTime<Utc>,
+) -> Result<Vec<AttemptRef>> {
+    let mut kills: Vec<&MarkCanceling> = kills.iter().collect();
+    kills.sort_by_key(|kill| kill.attempt.run);
+    let refs = Refs::of(kills.iter().map(|kill| kill.attempt));
+    let sources: Vec<String> = kills.iter().map(|kill| set_text(kill.from)).collect();
+    let reasons: Vec<&str> = kills.iter().map(|kill| kill.reason.as_str()).collect();
+    let graces: Vec<Option<i64>> = kills.iter().map(|kill| kill.grace.map(micros)).collect();
+    let messages: Vec<&str> = kills.iter().map(|kill| kill.message.as_str()).collect();
+    let params: [&(dyn ToSql + Sync); 8] =
+        [&now, &refs.ids, &refs.attempts, &refs.fences, &sources, &reasons, &graces, &messages];
+    left_in_inbox(store, &query(&store.hot().await?, CANCEL, &params).await?)
+}
+
+/// Reads id, attempt, fence and partition, and tells the owners and watchers.
+fn left_in_inbox(store: &PostgresStore, changed: &[Row]) -> Result<Vec<AttemptRef>> {
+    let mut partitions = HashSet::new();
+    for row in changed {
+        let id: i16 = row.try_get(3).map_err(super::error::db)?;
+        partitions.insert(PartitionId(id.unsigned_abs()));
+    }
+    for partition in partitions {
+        store.hints.tell(Topic::Inbox(partition));
+    }
+    told(store, changed);
+    changed.iter().map(attempt_ref).collect()
+}
+
+/// Tells watchers if anything changed.
+fn told(store: &PostgresStore, changed: &[Row]) {
+    if !changed.is_empty() {
+        store.hints.tell(Topic::RunEvents);
+    }
+}
+
+pub(super) async fn explain_waiting(store: &PostgresStore, runs: &[(RunId, String)]) -> Result<()> {
+    let sql = "WITH explained AS (
+            UPDATE open_run r SET message = w.message
+            FROM unnest($1::uuid[], $2::text[]) AS w (id, message)
+            WHERE r.id = w.id AND r.state = 'QUEUED' AND r.message <> w.message RETURNING r.id
+        )
+        INSERT INTO run_event (at, changed) SELECT now(), array_agg(id) FROM explained
+        HAVING count(*) > 0";
+    let words: HashMap<RunId, &str> = runs.iter().map(|(id, why)| (*id, why.as_str())).collect();
+    let mut words: Vec<(RunId, &str)> = words.into_iter().collect();
+    words.sort_unstable();
+    let (ids, words): (Vec<Uuid>, Vec<&str>) =
+        words.into_iter().map(|(id, why)| (id.to_uuid(), why)).unzip();
+    if execute(&store.hot().await?, sql, &[&ids, &words]).await? > 0 {
+        store.hints.tell(Topic::RunEvents);
+    }
+    Ok(())
+}
+
+pub(super) async fn record_late(store: &PostgresStore, late: &[LateResult]) -> Result<()> {
+    let sql = "WITH want AS (
+            SELECT * FROM unnest($1::uuid[], $2::int[], $3::text[]) AS w (id, attempt, outcome)
+        ), past AS (
+            UPDATE attempt a SET late_outcome = w.outcome FROM want w
+            WHERE a.run_id = w.id AND a.number = w.attempt RETURNING w.id
+        ), last AS (
+            UPDATE ended_run e SET late_outcome = w.outcome FROM want w
+            WHERE e.id = w.id AND e.attempt = w.attempt RETURNING w.id
+        ), noted AS (SELECT id FROM past UNION SELECT id FROM last)
+        INSERT INTO run_event (at, changed) SELECT now(), array_agg(id) FROM noted
+        HAVING count(*) > 0";
+    let mut late = late.to_vec();
+    late.sort_by_key(|late| (late.attempt.run, late.attempt.attempt));
+    let refs = Refs::of(late.iter().map(|late| late.attempt));
+    let outcomes: Vec<&str> = late.iter().map(|late| outcome_text(late.outcome)).collect();
+    if execute(&store.hot().await?, sql, &[&refs.ids, &refs.attempts, &outcomes]).await? > 0 {
+        store.hints.tell(Topic::RunEvents);
+    }
+    Ok(())
+}

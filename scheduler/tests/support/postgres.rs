@@ -1,0 +1,219 @@
+//! A Postgres server for tests, and a schema of it for each.
+//!
+//! `CLAWJOB_TEST_POSTGRES` names a server to use (a database whose user may create schemas). Without
+//! it each test process starts a private one in a temporary directory, found in PATH or under
+//! /usr/lib/postgresql. A shell holds the server and ends it as soon as its standard input closes,
+//! so it goes with the test process, however that ends.
+//!
+//! Nothing is skipped when there is no Postgres: the test fails and says what to install.
+
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test that can't set up its server must fail")]
+
+use std::{
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::OnceLock,
+    thread,
+};
+
+use tokio_postgres::{Client, NoTls};
+
+/// How often a private server is tried: its port may be taken between choosing and using it.
+const START_TRIES: u32 = 5;
+
+/// Makes the directory, tells its name, runs the server until standard input closes, cleans up.
+/// The user may interrupt the tests: the shell outlives that by the moment it needs.
+const KEEPER: &str = r#"
+trap '' INT HUP
+dir=$(mktemp -d "${TMPDIR:-/tmp}/clawjob-test-postgres-XXXXXX") || exit 1
+"$1/initdb" -D "$dir/data" -U clawjob -A trust -E UTF8 --locale=C -N >"$dir/log" 2>&1 \
+    || { cat "$dir/log" >&2; rm -rf "$dir"; exit 1; }
+"$1/postgres" -D "$dir/data" -k "$dir" -p "$2" -c listen_addresses=127.0.0.1 \
+    -c max_connections=500 -c shared_buffers=128MB -c fsync="$3" -c max_wal_size=4GB \
+    -c autovacuum_naptime=10s -c log_min_messages=error >>"$dir/log" 2>&1 </dev/null &
+server=$!
+echo "$dir"
+tries=0
+until "$1/pg_isready" -q -h "$dir" -p "$2" -U clawjob -d postgres; do
+    kill -0 "$server" 2>/dev/null || { cat "$dir/log" >&2; rm -rf "$dir"; exit 1; }
+    tries=$((tries + 1)); [ "$tries" -lt 600 ] || { echo "no answer" >&2; break; }
+    sleep 0.1
+done
+echo ready
+read -r _
+kill -INT "$server" 2>/dev/null
+wait "$server" 2>/dev/null
+rm -rf "$dir"
+"#;
+
+/// A running server.
+pub struct Server {
+    /// Connection string of its database, without a schema.
+    pub url: String,
+    /// Where it listens on the loopback, for a private one.
+    pub port: Option<u16>,
+    keeper: Option<Keeper>,
+}
+
+struct Keeper {
+    shell: Child,
+    /// Closed when the process ends; that ends the server.
+    stdin: Option<ChildStdin>,
+}
+
+/// The server that the tests of this process share; loss of power is not their subject.
+pub fn server() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| match std::env::var("CLAWJOB_TEST_POSTGRES") {
+        Ok(url) => Server { url, port: None, keeper: None },
+        Err(_) => Server::start(false),
+    })
+}
+
+impl Server {
+    /// Starts a private server; with `durable` it writes through to the disk.
+    pub fn start(durable: bool) -> Self {
+        let bin = binaries();
+        let mut faults = String::new();
+        for _ in 0..START_TRIES {
+            match Self::try_start(&bin, durable) {
+                Ok(server) => return server,
+                Err(fault) => faults.push_str(&fault),
+            }
+        }
+        panic!("the private Postgres of the tests did not start:\n{faults}");
+    }
+
+    fn try_start(bin: &Path, durable: bool) -> Result<Self, String> {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = keeper_command();
+        let fsync = if durable { "on" } else { "off" };
+        command.arg("keeper").arg(bin).arg(port.to_string()).arg(fsync).current_dir("/");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut shell = command.spawn().map_err(|fault| fault.to_string())?;
+        let stdin = shell.stdin.take();
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        let dir = lines.next().and_then(Result::ok);
+        let ready = lines.next().and_then(Result::ok);
+        let (Some(dir), Some(_)) = (dir, ready) else {
+            drop(stdin);
+            let output = shell.wait_with_output().map_err(|fault| fault.to_string())?;
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        };
+        let host = dir.replace('/', "%2F");
+        let url = format!("postgresql://clawjob@{host}:{port}/postgres?sslmode=disable");
+        Ok(Self { url, port: Some(port), keeper: Some(Keeper { shell, stdin }) })
+    }
+
+    /// The connection string over TCP, for tests with something between.
+    pub fn tcp_url(&self, port: u16) -> String {
+        format!("postgresql://clawjob@127.0.0.1:{port}/postgres?sslmode=disable")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut keeper) = self.keeper.take() {
+            drop(keeper.stdin.take());
+            let _ = keeper.shell.wait();
+        }
+    }
+}
+
+/// Postgres does not run as root: then its own user runs it.
+fn keeper_command() -> Command {
+    let id = Command::new("id").arg("-u").output().map(|output| output.stdout);
+    if id.is_ok_and(|id| id.trim_ascii() == b"0") {
+        let mut command = Command::new("runuser");
+        command.args(["-u", "postgres", "--", "sh", "-c", KEEPER]);
+        command
+    } else {
+        let mut command = Command::new("sh");
+        command.args(["-c", KEEPER]);
+        command
+    }
+}
+
+/// The directory with the newest server's programs.
+fn binaries() -> PathBuf {
+    let mut found: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
+        .collect();
+    found.sort_by_key(|bin| {
+        let version = bin.parent().and_then(|dir| dir.file_name()?.to_str()?.parse::<u32>().ok());
+        std::cmp::Reverse(version.unwrap_or(0))
+    });
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    found.extend(std::env::split_paths(&path));
+    let complete = |bin: &&PathBuf| {
+        ["initdb", "postgres", "pg_isready"].iter().all(|name| bin.join(name).is_file())
+    };
+    found.iter().find(complete).cloned().unwrap_or_else(|| {
+        panic!(
+            "these tests need Postgres 14 or newer: install it (Debian and Ubuntu: \
+             `apt-get install postgresql`, Fedora: `dnf install postgresql-server`, macOS: `brew \
+             install postgresql`), or name a server in CLAWJOB_TEST_POSTGRES, for example \
+             postgresql://user:password@localhost/test"
+        )
+    })
+}
+
+/// An empty schema of the shared server, dropped with this value.
+pub struct Schema {
+    /// Its name.
+    pub name: String,
+    /// Connection string that leads into it.
+    pub url: String,
+    server: String,
+}
+
+impl Schema {
+    /// Makes one.
+    pub async fn create() -> Self {
+        Self::create_on(server()).await
+    }
+
+    /// Makes one on the given server.
+    pub async fn create_on(server: &Server) -> Self {
+        let name = format!("t_{:016x}", rand::random::<u64>());
+        let sql = format!("CREATE SCHEMA {name}");
+        connect(&server.url).await.batch_execute(&sql).await.unwrap();
+        Self { url: within(&server.url, &name), name, server: server.url.clone() }
+    }
+
+    /// A connection with this schema as its search path.
+    pub async fn connect(&self) -> Client {
+        connect(&self.url).await
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        let (url, name) = (self.server.clone(), self.name.clone());
+        // A runtime can't be entered from within another one: a thread of its own waits.
+        let cleaner = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let sql = format!("SET client_min_messages = error; DROP SCHEMA {name} CASCADE");
+            runtime.unwrap().block_on(async { connect(&url).await.batch_execute(&sql).await })
+        });
+        let _ = cleaner.join();
+    }
+}
+
+/// The connection string with a search path.
+pub fn within(url: &str, schema: &str) -> String {
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}options=-csearch_path%3D{schema}")
+}
+
+/// A plain connection, driven until it is dropped.
+pub async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
