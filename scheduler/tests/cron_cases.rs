@@ -1,4 +1,20 @@
-//! Cron expressions with known answers, from the real cron daemon, Quartz, Spring and others.
+//! When a schedule fires: recorded answers of the real cron daemon, Quartz, Spring and others;
+//! random expressions against a plain daemon; and the behaviours users rely on.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+#[path = "cron_cases/behaviours.rs"]
+mod behaviours;
+#[path = "cron_cases/expr.rs"]
+mod expr;
+#[path = "cron_cases/fuzz.rs"]
+mod fuzz;
+#[path = "cron_cases/oracle.rs"]
+mod oracle;
+#[path = "cron_cases/rules.rs"]
+mod rules;
+#[path = "cron_cases/support.rs"]
+mod support;
 
 use chrono::{DateTime, Utc};
 use clawjob_scheduler::model::schedule::{Dialect, Schedule, Trigger};

@@ -4,13 +4,14 @@
 //! gives a [`Compiled`], whose [`Compiled::next_fire`] is a pure function of its arguments, so that
 //! every node computes the same fire times.
 //!
-//! A cron text goes through a parser of its own (`parse`, `field`) into one normal form (`spec`):
-//! sets of seconds, minutes, hours, months and years, and a day filter (`days`). The `cron` crate
-//! is the finder of times within a local day (`local`), pinned to UTC: it is handed wall-clock time
-//! as if that were UTC and never meets a time zone, because within a repeated hour it answers with
-//! instants in the past. The days are left to the day filter, because the crate knows neither `L`,
-//! `W` and `#` nor "day of month or day of week". `walk` maps local times to instants over the
-//! zone's clock changes. Cron schedules end with the year 2100, the last one the crate knows.
+//! A cron text goes through a parser of its own (`parse`, `field`, `special`) into one normal form
+//! (`spec`): sets of seconds, minutes, hours, months and years, and a day filter (`days`). The
+//! `cron` crate is the finder of times within a local day (`local`), pinned to UTC: it is handed
+//! wall-clock time as if that were UTC and never meets a time zone, because within a repeated hour
+//! it answers with instants in the past. The days are left to the day filter, because the crate
+//! knows neither `L`, `W` and `#` nor "day of month or day of week". `walk` maps local times to
+//! instants over the zone's clock changes. Cron schedules end with the year 2100, the last one the
+//! crate knows.
 
 mod days;
 mod describe;
@@ -22,6 +23,7 @@ mod parse;
 mod plan;
 mod preview;
 mod spec;
+mod special;
 mod walk;
 mod zone;
 

@@ -69,10 +69,6 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] =
     ["SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"];
-/// Farthest that `L-n` reaches back.
-const FROM_LAST_MAX: u32 = 30;
-/// Most times a weekday occurs in a month.
-const NTH_MAX: u32 = 5;
 
 /// The first and the last value of a range, with its step.
 struct Range {
@@ -208,7 +204,7 @@ impl<'a> Field<'a> {
     }
 
     /// A number or a name.
-    fn value(&self, text: &str, at: usize) -> Result<u32, String> {
+    pub(super) fn value(&self, text: &str, at: usize) -> Result<u32, String> {
         let (least, greatest) = self.bounds();
         if let Some(value) = number(text) {
             if (least..=greatest).contains(&value) {
@@ -253,7 +249,7 @@ impl<'a> Field<'a> {
     }
 
     /// Sunday 0 – Saturday 6 for a number of this dialect.
-    fn weekday(&self, value: u32) -> u32 {
+    pub(super) fn weekday(&self, value: u32) -> u32 {
         if self.dialect == Dialect::Quartz { value - 1 } else { value % 7 }
     }
 
@@ -281,102 +277,6 @@ impl<'a> Field<'a> {
             value += range.step;
         }
     }
-
-    /// `L`, `W` and `#`; `false` when the item is none of these.
-    fn special(
-        &self,
-        item: &str,
-        at: usize,
-        listed: bool,
-        values: &mut Values,
-    ) -> Result<bool, String> {
-        match self.kind {
-            Kind::MonthDay => {
-                let Some(day) = self.month_special(item, at)? else { return Ok(false) };
-                values.month_specials.push(day);
-                Ok(true)
-            }
-            Kind::WeekDay if self.dialect == Dialect::Quartz && item.eq_ignore_ascii_case("L") => {
-                self.alone("L", at, listed)?;
-                values.set |= 1 << 6;
-                Ok(true)
-            }
-            Kind::WeekDay => {
-                let Some(day) = self.week_special(item, at, listed)? else { return Ok(false) };
-                values.week_specials.push(day);
-                Ok(true)
-            }
-            _ => Ok(false),
-        }
-    }
-
-    /// `L`, `L-n`, `LW`, `L-nW`, `nW`.
-    fn month_special(&self, item: &str, at: usize) -> Result<Option<MonthDay>, String> {
-        let upper = item.to_ascii_uppercase();
-        let (day, weekday) = match upper.strip_suffix('W') {
-            Some(day) => (day, true),
-            None => (upper.as_str(), false),
-        };
-        if let Some(rest) = day.strip_prefix('L') {
-            let minus = match rest.strip_prefix('-') {
-                None if rest.is_empty() => Some(0),
-                None => None,
-                Some(text) => number(text).filter(|minus| self.from_last_allowed(*minus, weekday)),
-            };
-            let what = "use `L`, `L-1` to `L-30`, or `LW`";
-            let Some(minus) = minus else {
-                return Err(self.fault(at, &format!("{} is not understood; {what}", quote(item))));
-            };
-            return Ok(Some(match weekday {
-                true => MonthDay::WeekdayNearLast(minus),
-                false => MonthDay::FromLast(minus),
-            }));
-        }
-        if !weekday {
-            return Ok(None);
-        }
-        match number(day).filter(|day| (1..=31).contains(day)) {
-            Some(day) => Ok(Some(MonthDay::WeekdayNear(day))),
-            None => {
-                let what = format!("{} needs one day 1-31 before the `W`", quote(item));
-                Err(self.fault(at, &what))
-            }
-        }
-    }
-
-    /// Spring knows neither `L-0` nor `L-nW`.
-    fn from_last_allowed(&self, minus: u32, weekday: bool) -> bool {
-        let least = u32::from(self.dialect == Dialect::Spring);
-        (least..=FROM_LAST_MAX).contains(&minus) && !(weekday && self.dialect == Dialect::Spring)
-    }
-
-    /// `d#n` and `dL`, where d is a number or a name.
-    fn week_special(&self, item: &str, at: usize, listed: bool) -> Result<Option<WeekDay>, String> {
-        if let Some((day, nth)) = item.split_once('#') {
-            let weekday = self.weekday(self.value(day, at)?);
-            let nth_at = at + day.chars().count() + 1;
-            let Some(nth) = number(nth).filter(|nth| (1..=NTH_MAX).contains(nth)) else {
-                let what = format!("needs 1 to {NTH_MAX} after the `#`, not {}", quote(nth));
-                return Err(self.fault(nth_at, &what));
-            };
-            self.alone("#", at, listed)?;
-            return Ok(Some(WeekDay::Nth(weekday, nth)));
-        }
-        let Some(day) = item.strip_suffix(['L', 'l']) else { return Ok(None) };
-        // `FRIL`, but not `APRIL`: a value must stand before the L.
-        let weekday = self.weekday(self.value(day, at)?);
-        self.alone("L", at, listed)?;
-        Ok(Some(WeekDay::Last(weekday)))
-    }
-
-    /// Quartz takes these in the day of week only as the whole field.
-    fn alone(&self, what: &str, at: usize, listed: bool) -> Result<(), String> {
-        if listed && self.dialect == Dialect::Quartz {
-            let message = format!("in Quartz a day of week with `{what}` must stand alone");
-            return Err(self.fault(at, &message));
-        }
-        Ok(())
-    }
 }
 
 /// Splits `a-b`; the first character is never the dash of a range.
@@ -385,7 +285,7 @@ fn split_range(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Plain decimal digits, few enough to count with.
-fn number(text: &str) -> Option<u32> {
+pub(super) fn number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok() } else { None }
 }

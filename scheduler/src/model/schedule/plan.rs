@@ -124,7 +124,7 @@ fn period_millis(field: &'static str, period: Duration) -> Result<i64, Vec<Sched
 }
 
 fn whole_millis(duration: Duration) -> Option<i64> {
-    let whole = duration.subsec_nanos() % 1_000_000 == 0;
+    let whole = duration.subsec_nanos().is_multiple_of(1_000_000);
     i64::try_from(duration.as_millis()).ok().filter(|_| whole)
 }
 
@@ -154,8 +154,8 @@ impl Compiled {
         if let Some(start) = self.start {
             after = after.max(start.saturating_sub(1));
         }
-        // Each excluded date is passed at once, in two steps when the clock changes on it.
-        for _ in 0..=2 * self.excluded.len() {
+        // Each excluded date is passed at once, in up to three steps when the clock changes on it.
+        for _ in 0..=3 * self.excluded.len() {
             let fire = self.next_any(after, anchor)?;
             if self.end.is_some_and(|end| fire >= end) {
                 return None;
@@ -224,7 +224,7 @@ impl Compiled {
         let digest = Sha256::digest(job_name.as_bytes());
         let hash = digest.iter().take(8).fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
         // The hash as a fraction of the window.
-        let offset = u128::from(hash) * u128::from(self.spread_ms) >> 64;
+        let offset = (u128::from(hash) * u128::from(self.spread_ms)) >> 64;
         Duration::from_millis(u64::try_from(offset).unwrap_or(0))
     }
 

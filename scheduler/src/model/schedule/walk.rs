@@ -14,6 +14,9 @@ pub(super) const MADE_UP_MAX: i64 = 3 * 3600;
 const PUT_BACK_MAX: i64 = 26 * 3600;
 /// Bound on the clock changes that one search looks at: 131 years with a few each.
 const CHANGES_MAX: usize = 1000;
+/// A match farther ahead than twice this, in seconds, is searched for anew from this long before,
+/// past the clock changes in between.
+const FAR: i64 = 4 * 86_400;
 
 /// The first fire time strictly after `after`, both in seconds since 1970.
 pub(super) fn next(finder: &Finder, zone: &Zone, after: i64) -> Option<i64> {
@@ -50,6 +53,11 @@ pub(super) fn next(finder: &Finder, zone: &Zone, after: i64) -> Option<i64> {
             found = finder.next(base);
         }
         offset = change.after;
+        if let Some(local) = found
+            && local - 2 * FAR > start
+        {
+            return next(finder, zone, local - FAR);
+        }
     }
     found.map(|local| local - offset)
 }
