@@ -16,6 +16,7 @@ use crate::{
         Result, SharedStore,
         ops::{NodeRow, PartitionRow, RunScope},
     },
+    telemetry::metrics,
 };
 
 /// Above this the clocks differ so much that an operator should look.
@@ -124,6 +125,13 @@ impl Presence {
             );
         }
         Ok(())
+    }
+
+    /// Sets the gauges of the clock's offset and the database's round trip.
+    pub fn show(&self) {
+        let offset = TimeDelta::microseconds(self.row.clock_offset_us);
+        metrics().clock_offset.set(metrics::seconds(offset));
+        metrics().database_latency.set(self.row.database_latency.as_secs_f64());
     }
 
     /// Writes this node's row.

@@ -163,6 +163,12 @@ impl Board {
         }
     }
 
+    /// A run waits again; the row as it is now.
+    pub fn put_back(&self, run: OpenRun) {
+        self.inner.lock().merge_run(run, &Specs::new());
+        self.changed.notify_one();
+    }
+
     /// A run has ended (at `at`): frees what it held. Safe to call for unknown runs.
     pub fn ended(&self, run: RunId, at: DateTime<Utc>) {
         if self.inner.lock().drop_run(run, Some(at)) {

@@ -169,6 +169,19 @@ impl Board {
         Some(Sent { run, spec, job: entry.job.clone() })
     }
 
+    /// The executor has the attempt: its timeout counts from here.
+    pub fn acked(&self, attempt: AttemptRef, at: DateTime<Utc>) {
+        let mut inner = self.inner.lock();
+        let Some(live) = inner.runs.get_mut(&attempt.run) else { return };
+        if live.run.fence != attempt.fence {
+            return;
+        }
+        live.run.acked_at = Some(at);
+        if live.run.state == RunState::Dispatched {
+            live.run.state = RunState::Running;
+        }
+    }
+
     /// Runs whose deadline passed, with the fence they had when it was set; at most `max`.
     pub fn take_deadlines(&self, now: DateTime<Utc>, max: usize) -> Vec<(RunId, u64)> {
         let mut inner = self.inner.lock();
