@@ -3,7 +3,14 @@
 //! Every request passes `Edge`: it gets a request id, the authorisation of `auth`, and goes
 //! to a service, to the JSON `bridge`, or to one of the few HTTP pages.
 
+pub mod auth;
+pub mod bridge;
 pub mod caller;
+pub mod edge;
+pub mod gate;
+pub mod health;
+pub mod json_error;
+pub mod rules;
 pub mod status;
 
 use std::sync::Arc;

@@ -267,6 +267,11 @@ impl ApiError {
         Self::new(Code::Unimplemented, "NOT_IMPLEMENTED", message)
     }
 
+    /// NOT_FOUND for an address that serves nothing.
+    pub fn unknown_page(path: &str) -> Self {
+        Self::new(Code::NotFound, "PAGE_NOT_FOUND", format!("nothing is served at {path}"))
+    }
+
     /// INTERNAL. The cause goes to the log with the request's id, and to nobody else.
     pub fn internal(cause: impl Into<String>) -> Self {
         let mut error = Self::new(

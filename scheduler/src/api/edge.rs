@@ -1,0 +1,192 @@
+//! The way of a request: an id, the gate, and then a service, the JSON bridge or a page.
+
+use std::{
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::{
+    Router,
+    body::{Body, HttpBody},
+};
+use bytes::Bytes;
+use futures::FutureExt as _;
+use http::{HeaderMap, HeaderValue, Request, Response, Uri, header::CONTENT_TYPE};
+use hyper::body::{Frame, SizeHint};
+use tower::ServiceExt as _;
+use tracing::{Instrument as _, Span};
+
+use super::{
+    Api, bridge,
+    caller::RequestId,
+    gate::Gate,
+    json_error,
+    status::{ApiError, complete, into_grpc_response},
+};
+
+/// Header that carries a request's id both ways.
+pub const REQUEST_ID_HEADER: &str = "x-request-id";
+/// Longest request id that is taken from a caller, characters.
+pub const REQUEST_ID_MAX: usize = 128;
+
+/// Everything that is served on the one port.
+pub struct Edge {
+    api: Arc<Api>,
+    gate: Gate,
+    grpc: Router,
+    pages: Router,
+}
+
+impl Edge {
+    /// Puts the services behind the gate, and the pages beside them. `pages` has no fallback.
+    pub fn new(
+        api: Arc<Api>,
+        gate: Gate,
+        grpc: tonic::service::Routes,
+        pages: Router,
+    ) -> Arc<Self> {
+        let pages = pages.fallback(|request: Request<Body>| async move {
+            let id = request_id_of(&request);
+            let path = request.uri().path();
+            json_error::respond(ApiError::unknown_page(path), &id)
+        });
+        Arc::new(Self { api, gate, grpc: grpc.prepare().into_axum_router(), pages })
+    }
+
+    /// The layer that decides who may do what.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Answers one request; never fails, whatever the handler does.
+    pub async fn handle(self: Arc<Self>, mut request: Request<Body>) -> Response<Body> {
+        let id = taken_id(request.headers()).unwrap_or_else(|| self.fresh_id());
+        request.extensions_mut().insert(RequestId(id.clone()));
+        // Nobody but this layer may say who the caller is.
+        request.extensions_mut().remove::<super::caller::Caller>();
+        self.strip_context_path(request.uri_mut());
+        let span = tracing::info_span!(
+            "request",
+            request_id = &*id,
+            path = request.uri().path(),
+            principal = tracing::field::Empty,
+        );
+        let grpc = is_grpc(request.headers());
+        let answer = AssertUnwindSafe(self.route(request)).catch_unwind().instrument(span.clone());
+        let mut response = answer.await.unwrap_or_else(|_| {
+            let error = ApiError::internal("a handler panicked");
+            span.in_scope(|| if grpc { into_grpc_response(error) } else { respond(error, &id) })
+        });
+        if grpc {
+            complete(response.headers_mut(), &id);
+        }
+        if let Ok(value) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(REQUEST_ID_HEADER, value);
+        }
+        response
+    }
+
+    async fn route(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
+        if is_grpc(request.headers()) {
+            self.call(request).await
+        } else if bridge::is_method_path(request.uri().path()) {
+            bridge::answer(&self, request).await
+        } else {
+            self.pages.clone().oneshot(request).await.unwrap_or_else(|never| match never {})
+        }
+    }
+
+    /// Passes a gRPC request through the gate to its service. An error is a gRPC answer too.
+    pub(super) async fn call(&self, request: Request<Body>) -> Response<Body> {
+        let id = request_id_of(&request);
+        let response = match self.gate.admit(request).await {
+            Ok(request) => {
+                let answer = self.grpc.clone().oneshot(request).await;
+                answer.unwrap_or_else(|never| match never {})
+            }
+            Err(error) => into_grpc_response(error),
+        };
+        let span = Span::current();
+        let (mut head, body) = response.into_parts();
+        let code = complete(&mut head.headers, &id);
+        tracing::debug!(?code, "answered");
+        Response::from_parts(head, Body::new(CompletedBody { body, id, span }))
+    }
+
+    fn fresh_id(&self) -> Arc<str> {
+        let ms = u64::try_from(self.api.clock.now().timestamp_millis()).unwrap_or(0);
+        ulid::Ulid::from_parts(ms, rand::random()).to_string().into()
+    }
+
+    fn strip_context_path(&self, uri: &mut Uri) {
+        let prefix = self.api.settings.context_path.trim_end_matches('/');
+        let Some(whole) = uri.path_and_query() else { return };
+        let Some(rest) = whole.as_str().strip_prefix(prefix) else { return };
+        if prefix.is_empty() || !(rest.is_empty() || rest.starts_with(['/', '?'])) {
+            return;
+        }
+        let rest = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
+        let mut parts = std::mem::take(uri).into_parts();
+        parts.path_and_query = rest.parse().ok();
+        *uri = Uri::from_parts(parts).unwrap_or_default();
+    }
+}
+
+fn respond(error: ApiError, id: &str) -> Response<Body> {
+    json_error::respond(error, id)
+}
+
+/// The id that [`Edge::handle`] gave the request.
+pub(super) fn request_id_of<B>(request: &Request<B>) -> Arc<str> {
+    request.extensions().get::<RequestId>().map_or_else(|| "".into(), |id| id.0.clone())
+}
+
+/// The caller's id, if it is one that may stand in a log.
+fn taken_id(headers: &HeaderMap) -> Option<Arc<str>> {
+    let text = headers.get(REQUEST_ID_HEADER)?.to_str().ok()?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/+=".contains(c);
+    let fits = !text.is_empty() && text.len() <= REQUEST_ID_MAX && text.chars().all(plain);
+    fits.then(|| text.into())
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    value.is_some_and(|text| text.starts_with("application/grpc"))
+}
+
+/// A gRPC answer whose trailers are completed as they pass, and whose stream runs in the request's
+/// span.
+struct CompletedBody {
+    body: Body,
+    id: Arc<str>,
+    span: Span,
+}
+
+impl HttpBody for CompletedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        let _inside = this.span.enter();
+        let frame = std::task::ready!(Pin::new(&mut this.body).poll_frame(cx));
+        let Some(Ok(mut frame)) = frame else { return Poll::Ready(frame) };
+        if let Some(trailers) = frame.trailers_mut() {
+            complete(trailers, &this.id);
+        }
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,292 @@
+//! The one authorisation layer, in front of every RPC and of its JSON form.
+//!
+//! It decides by [`super::rules`]: the caller comes from the credential, the app from the request
+//! message itself, which is read here before the handler sees it. A handler can narrow what it
+//! shows, never widen it.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use axum::body::Body;
+use bytes::Bytes;
+use clawjob_proto::json::pool;
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt as _, Limited};
+use prost_reflect::{
+    DynamicMessage, MessageDescriptor, MethodDescriptor, ReflectMessage as _, Value,
+};
+
+use super::{
+    REQUEST_BYTES_MAX,
+    auth::Auth,
+    caller::{ANY_APP, Caller, EVERY_APP, role_missing},
+    rules::{Rule, rule},
+    status::{ApiError, ApiResult, FIELD_INVALID, Kind},
+};
+use crate::{clock::Clock, model::principal::Role};
+
+/// How long the message of a unary call may take to arrive.
+pub const REQUEST_READ_MAX: Duration = Duration::from_secs(30);
+/// Bytes before each gRPC message: a flag and a length.
+pub(super) const FRAME_HEADER_BYTES: usize = 5;
+
+/// A method that can be called here.
+pub struct Method {
+    /// Who may call it.
+    pub rule: Rule,
+    /// Its shape; `None` for services that are not of the contract (health, reflection).
+    pub descriptor: Option<MethodDescriptor>,
+}
+
+/// Lets requests pass, or not.
+pub struct Gate {
+    auth: Arc<Auth>,
+    clock: Arc<dyn Clock>,
+    methods: HashMap<String, Method>,
+}
+
+impl Gate {
+    /// A gate over all methods of the contract that have a rule.
+    pub fn new(auth: Arc<Auth>, clock: Arc<dyn Clock>) -> Self {
+        let mut methods = HashMap::new();
+        for service in pool().services() {
+            for descriptor in service.methods() {
+                let path = format!("{}/{}", service.full_name(), descriptor.name());
+                if let Some(rule) = rule(&path) {
+                    methods.insert(path, Method { rule, descriptor: Some(descriptor) });
+                }
+            }
+        }
+        Self { auth, clock, methods }
+    }
+
+    /// The checker of credentials behind it.
+    pub fn auth(&self) -> &Arc<Auth> {
+        &self.auth
+    }
+
+    /// A method of the contract by its path without the leading slash.
+    pub fn method(&self, path: &str) -> Option<&Method> {
+        self.methods.get(path)
+    }
+
+    /// The caller by its credential, and that alone.
+    ///
+    /// # Errors
+    /// As [`Auth::authenticate`].
+    pub async fn authenticate(&self, headers: &HeaderMap) -> ApiResult<Caller> {
+        self.auth.authenticate(headers).await
+    }
+
+    /// Lets a gRPC request pass with its [`Caller`] in the extensions. A caller that is there
+    /// already was put there by the JSON bridge, which had authenticated it.
+    ///
+    /// # Errors
+    /// UNAUTHENTICATED, PERMISSION_DENIED, NOT_FOUND for what the caller may not know of, and
+    /// INVALID_ARGUMENT when the message does not say which app it is about.
+    pub async fn admit(&self, mut request: Request<Body>) -> ApiResult<Request<Body>> {
+        let path = request.uri().path().trim_start_matches('/').to_owned();
+        let rule = rule(&path);
+        if rule == Some(Rule::Open) {
+            return Ok(request);
+        }
+        let caller = match request.extensions_mut().remove::<Caller>() {
+            Some(caller) => caller,
+            None => self.authenticate(request.headers()).await?,
+        };
+        let Some(rule) = rule else {
+            return Err(ApiError::unimplemented(format!("there is no method /{path}")));
+        };
+        tracing::Span::current().record("principal", caller.principal());
+        if !passes_by_role(rule, &caller)? {
+            let input = self.methods.get(&path).and_then(|method| method.descriptor.as_ref());
+            let Some(input) = input.map(MethodDescriptor::input) else {
+                return Err(ApiError::internal(format!("{path} is not in the contract")));
+            };
+            request = self.judge_message(request, rule, &caller, input).await?;
+        }
+        request.extensions_mut().insert(caller);
+        Ok(request)
+    }
+
+    async fn judge_message(
+        &self,
+        request: Request<Body>,
+        rule: Rule,
+        caller: &Caller,
+        input: MessageDescriptor,
+    ) -> ApiResult<Request<Body>> {
+        let (head, body) = request.into_parts();
+        let bytes = self.read_body(body, REQUEST_BYTES_MAX + FRAME_HEADER_BYTES).await?;
+        let message = DynamicMessage::decode(input, message_of(&bytes)?)
+            .map_err(|error| malformed(&format!("the request message can't be read: {error}")))?;
+        judge(rule, caller, &message)?;
+        Ok(Request::from_parts(head, Body::from(bytes)))
+    }
+
+    /// A whole body, within a bound of size and time.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when it is longer than `max` bytes, breaks off or takes too long.
+    pub async fn read_body(&self, body: Body, max: usize) -> ApiResult<Bytes> {
+        let whole = Limited::new(body, max).collect();
+        let read = tokio::select! {
+            read = whole => read,
+            () = self.clock.wait(REQUEST_READ_MAX) => {
+                let text = format!("the request did not arrive within {REQUEST_READ_MAX:?}");
+                return Err(malformed(&text));
+            }
+        };
+        read.map(http_body_util::Collected::to_bytes).map_err(|error| {
+            if error.is::<http_body_util::LengthLimitError>() {
+                let text = format!("the request is larger than {REQUEST_BYTES_MAX} bytes");
+                return ApiError::invalid("", "MESSAGE_TOO_LARGE", text);
+            }
+            malformed("the request broke off")
+        })
+    }
+}
+
+/// The one message in the body of a unary gRPC request.
+fn message_of(body: &Bytes) -> ApiResult<Bytes> {
+    let [flag, a, b, c, d, ..] = *body.as_ref() else {
+        return Err(malformed("the request has no message"));
+    };
+    if flag != 0 {
+        let text = "compressed requests are not read here: send the message uncompressed";
+        return Err(ApiError::unimplemented(text));
+    }
+    let length = u32::from_be_bytes([a, b, c, d]) as usize;
+    let message = body.slice(FRAME_HEADER_BYTES..);
+    if message.len() != length {
+        return Err(malformed("the request must hold one message, whole"));
+    }
+    Ok(message)
+}
+
+fn malformed(text: &str) -> ApiError {
+    ApiError::invalid("", "REQUEST_MALFORMED", text)
+}
+
+/// Decides by the caller's roles alone; false means that the message has to say more.
+fn passes_by_role(rule: Rule, caller: &Caller) -> ApiResult<bool> {
+    let (role, enough) = match rule {
+        Rule::Open => return Ok(true),
+        Rule::Session => (Role::Executor, true),
+        Rule::Somewhere(role) => (role, true),
+        Rule::Everywhere(role) => {
+            caller.require(role, EVERY_APP)?;
+            return Ok(true);
+        }
+        Rule::Within(role, _) | Rule::AppId(role, _) | Rule::Named(role, _) => (role, false),
+        Rule::Listed(role, _) | Rule::Offhand(role, _) | Rule::Granting(role, _) => (role, false),
+    };
+    if caller.can(role, EVERY_APP) {
+        return Ok(true);
+    }
+    // Whoever has the role nowhere is told so whatever the message says: it learns nothing by it.
+    if !caller.can_anywhere(role) && (enough || !caller.can_anywhere(Role::Viewer)) {
+        return Err(role_missing(role, ""));
+    }
+    Ok(enough)
+}
+
+/// Decides by the app that the message is about.
+fn judge(rule: Rule, caller: &Caller, message: &DynamicMessage) -> ApiResult<()> {
+    match rule {
+        Rule::Open | Rule::Session | Rule::Somewhere(_) | Rule::Everywhere(_) => Ok(()),
+        Rule::AppId(role, field) => caller.require(role, &text(message, field)),
+        Rule::Within(role, field) => {
+            let parent = text(message, field);
+            caller.require(role, app_of(field, &parent, "apps/{app}")?)
+        }
+        Rule::Named(role, field) => {
+            let name = text(message, field);
+            let app = app_of(field, &name, "apps/{app}/…")?;
+            allow_or_hide(role, caller, app, || ApiError::not_found(kind_of(&name), &name))
+        }
+        Rule::Listed(role, field) => list(role, caller, field, &text(message, field)),
+        Rule::Offhand(role, field) => match text(message, field).as_str() {
+            "" => list(role, caller, field, "apps/-"),
+            parent => list(role, caller, field, parent),
+        },
+        Rule::Granting(role, field) => {
+            let mut apps = Vec::new();
+            collect(message, field, &mut apps);
+            apps.iter().try_for_each(|app| caller.require(role, app))
+        }
+    }
+}
+
+fn list(role: Role, caller: &Caller, field: &str, parent: &str) -> ApiResult<()> {
+    let app = app_of(field, parent, "apps/{app} or apps/-")?;
+    if app == ANY_APP {
+        return match caller.can_anywhere(role) {
+            true => Ok(()),
+            false => Err(role_missing(role, "")),
+        };
+    }
+    allow_or_hide(role, caller, app, || ApiError::not_found(Kind::App, format!("apps/{app}")))
+}
+
+/// Whoever may not even read in the app gets the same answer as if the thing did not exist.
+fn allow_or_hide(
+    role: Role,
+    caller: &Caller,
+    app: &str,
+    hidden: impl FnOnce() -> ApiError,
+) -> ApiResult<()> {
+    if caller.can(role, app) {
+        Ok(())
+    } else if caller.can(Role::Viewer, app) {
+        Err(role_missing(role, app))
+    } else {
+        Err(hidden())
+    }
+}
+
+/// The app segment of `apps/{app}` or `apps/{app}/…`.
+fn app_of<'a>(field: &str, name: &'a str, shape: &str) -> ApiResult<&'a str> {
+    name.strip_prefix("apps/")
+        .map(|rest| rest.split('/').next().unwrap_or(rest))
+        .filter(|app| !app.is_empty())
+        .ok_or_else(|| ApiError::invalid(field, FIELD_INVALID, format!("must read {shape}")))
+}
+
+/// What a resource name names, by its collection.
+fn kind_of(name: &str) -> Kind {
+    match name.split('/').nth(2) {
+        Some("jobs") => Kind::Job,
+        Some("runs") => Kind::Run,
+        Some("executors") => Kind::Executor,
+        Some("calendars") => Kind::Calendar,
+        Some("alarmRules") => Kind::AlarmRule,
+        Some("alarms") => Kind::Alarm,
+        _ => Kind::App,
+    }
+}
+
+/// The text at the path; empty when it is not set.
+fn text(message: &DynamicMessage, path: &str) -> String {
+    let mut found = Vec::new();
+    collect(message, path, &mut found);
+    found.pop().unwrap_or_default()
+}
+
+/// All texts at the path, which may lead through lists.
+fn collect(message: &DynamicMessage, path: &str, found: &mut Vec<String>) {
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    let Some(field) = message.descriptor().get_field_by_name(first) else { return };
+    if field.supports_presence() && !message.has_field(&field) {
+        return;
+    }
+    collect_value(&message.get_field(&field), rest, found);
+}
+
+fn collect_value(value: &Value, rest: &str, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => found.push(text.clone()),
+        Value::Message(inner) => collect(inner, rest, found),
+        Value::List(items) => items.iter().for_each(|item| collect_value(item, rest, found)),
+        _ => {}
+    }
+}

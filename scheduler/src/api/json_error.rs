@@ -1,0 +1,120 @@
+//! A status as JSON, in the shape of the Connect protocol:
+//! `{"code":"not_found","message":…,"details":[{"type":…,"value":…,"debug":…}]}`.
+
+use std::sync::LazyLock;
+
+use axum::body::Body;
+use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
+use prost::Message as _;
+use prost_reflect::{DescriptorPool, DynamicMessage};
+use serde_json::{Value, json};
+use tonic::{Code, Status};
+
+use super::status::{ApiError, complete, into_grpc_response};
+
+/// The detail messages; without them details go out without their readable form.
+static DETAILS: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    DescriptorPool::decode(tonic_types::pb::FILE_DESCRIPTOR_SET).unwrap_or_default()
+});
+
+/// The error that headers or trailers hold, if any, with its HTTP status.
+pub fn error_of(headers: &HeaderMap) -> Option<(StatusCode, Value)> {
+    let status = Status::from_header_map(headers).filter(|status| status.code() != Code::Ok)?;
+    let (word, http) = words(status.code());
+    let mut error = json!({ "code": word, "message": status.message() });
+    let details = details_of(status.details());
+    if !details.is_empty() {
+        error["details"] = Value::Array(details);
+    }
+    Some((http, error))
+}
+
+/// The error as a whole HTTP answer.
+pub fn respond(error: ApiError, request_id: &str) -> Response<Body> {
+    let mut headers = into_grpc_response(error).headers().clone();
+    complete(&mut headers, request_id);
+    let (status, error) =
+        error_of(&headers).unwrap_or((StatusCode::INTERNAL_SERVER_ERROR, Value::Null));
+    json_response(status, &error)
+}
+
+/// A JSON value as an HTTP answer.
+pub fn json_response(status: StatusCode, value: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::from(value.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn details_of(bytes: &[u8]) -> Vec<Value> {
+    let Ok(status) = tonic_types::pb::Status::decode(bytes) else { return Vec::new() };
+    let details = status.details.into_iter();
+    details
+        .map(|any| {
+            let name = any.type_url.rsplit('/').next().unwrap_or_default().to_owned();
+            let debug = DETAILS
+                .get_message_by_name(&name)
+                .and_then(|shape| DynamicMessage::decode(shape, any.value.as_slice()).ok())
+                .and_then(|message| serde_json::to_value(message).ok());
+            let mut detail = json!({ "type": name, "value": STANDARD_NO_PAD.encode(&any.value) });
+            if let Some(debug) = debug {
+                detail["debug"] = debug;
+            }
+            detail
+        })
+        .collect()
+}
+
+/// The code as Connect writes it, and the HTTP status that goes with it.
+fn words(code: Code) -> (&'static str, StatusCode) {
+    match code {
+        Code::Ok => ("ok", StatusCode::OK),
+        Code::Cancelled => {
+            ("canceled", StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT))
+        }
+        Code::Unknown => ("unknown", StatusCode::INTERNAL_SERVER_ERROR),
+        Code::InvalidArgument => ("invalid_argument", StatusCode::BAD_REQUEST),
+        Code::DeadlineExceeded => ("deadline_exceeded", StatusCode::GATEWAY_TIMEOUT),
+        Code::NotFound => ("not_found", StatusCode::NOT_FOUND),
+        Code::AlreadyExists => ("already_exists", StatusCode::CONFLICT),
+        Code::PermissionDenied => ("permission_denied", StatusCode::FORBIDDEN),
+        Code::ResourceExhausted => ("resource_exhausted", StatusCode::TOO_MANY_REQUESTS),
+        Code::FailedPrecondition => ("failed_precondition", StatusCode::BAD_REQUEST),
+        Code::Aborted => ("aborted", StatusCode::CONFLICT),
+        Code::OutOfRange => ("out_of_range", StatusCode::BAD_REQUEST),
+        Code::Unimplemented => ("unimplemented", StatusCode::NOT_IMPLEMENTED),
+        Code::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR),
+        Code::Unavailable => ("unavailable", StatusCode::SERVICE_UNAVAILABLE),
+        Code::DataLoss => ("data_loss", StatusCode::INTERNAL_SERVER_ERROR),
+        Code::Unauthenticated => ("unauthenticated", StatusCode::UNAUTHORIZED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::status::Kind;
+
+    #[test]
+    fn details_are_there_for_programs_and_for_people() {
+        let error = ApiError::not_found(Kind::Job, "apps/a/jobs/b").with("hint", "none");
+        let mut headers = into_grpc_response(error).headers().clone();
+        complete(&mut headers, "req-7");
+        let (http, body) = error_of(&headers).expect("an error");
+        assert_eq!(http, StatusCode::NOT_FOUND);
+        assert_eq!(body["code"], "not_found");
+        let details = body["details"].as_array().expect("details");
+        let of = |name: &str| {
+            let found = details.iter().find(|detail| detail["type"] == name);
+            found.unwrap_or_else(|| panic!("{name} in {body}")).clone()
+        };
+        assert_eq!(of("google.rpc.ErrorInfo")["debug"]["reason"], "JOB_NOT_FOUND");
+        assert_eq!(of("google.rpc.RequestInfo")["debug"]["requestId"], "req-7");
+        let resource = of("google.rpc.ResourceInfo");
+        let bytes =
+            STANDARD_NO_PAD.decode(resource["value"].as_str().expect("text")).expect("base64");
+        let read = tonic_types::pb::ResourceInfo::decode(bytes.as_slice()).expect("decodes");
+        assert_eq!(read.resource_name, "apps/a/jobs/b");
+    }
+}
