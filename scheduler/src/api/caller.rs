@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use chrono::{DateTime, Utc};
+use rustls_pki_types::CertificateDer;
 
 use super::status::{ApiError, ApiResult};
 use crate::model::principal::{Grant, Role, Token};
@@ -17,12 +18,14 @@ pub const ANY_APP: &str = "-";
 pub struct RequestId(pub Arc<str>);
 
 /// Where the request came from, in its extensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The other end of the connection; a proxy's, when one stands between.
     pub address: SocketAddr,
     /// The connection is encrypted.
     pub tls: bool,
+    /// The client's certificate, checked, when one was asked for.
+    pub certificate: Option<Arc<CertificateDer<'static>>>,
 }
 
 /// Which apps a list may show.

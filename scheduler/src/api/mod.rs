@@ -10,8 +10,11 @@ pub mod edge;
 pub mod gate;
 pub mod health;
 pub mod json_error;
+pub mod listen;
+pub mod pages;
 pub mod rules;
 pub mod status;
+pub mod tls;
 
 use std::sync::Arc;
 
