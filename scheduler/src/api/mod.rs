@@ -13,6 +13,7 @@ pub mod json_error;
 pub mod listen;
 pub mod pages;
 pub mod rules;
+pub mod session;
 pub mod status;
 pub mod tls;
 

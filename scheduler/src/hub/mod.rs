@@ -11,6 +11,7 @@ pub mod outbox;
 pub mod session;
 pub mod settings;
 mod table;
+pub mod upkeep;
 pub mod wire;
 
 use std::{
@@ -370,6 +371,11 @@ impl Hub {
         session.instance_id() != instance_id && silence <= self.settings.heartbeat_interval * 2
     }
 
+    /// Whether the executor has a session here.
+    pub fn knows(&self, app: AppId, executor: &str) -> bool {
+        self.current(app, executor).is_some()
+    }
+
     /// Begins a session, taking over from an older one of the same executor. The caller sends the
     /// events on and feeds frames to [`Hub::receive`].
     ///
@@ -409,8 +415,11 @@ impl Hub {
         self.push(&link, out.frames, at);
         table.insert(link.clone(), at.elapsed);
         drop(table);
-        if let Some(old) = old {
-            close(&old, End::Superseded);
+        match old {
+            // It knows and says Goodbye by itself; whoever drives it sees to that.
+            Some(old) if old.was_asked_to_move() => old.set_end(End::Superseded),
+            Some(old) => close(&old, End::Superseded),
+            None => {}
         }
         self.capacity.notify_one();
         Ok((link, out.events))
@@ -446,6 +455,26 @@ impl Hub {
             }
         }
         close(link, end);
+    }
+
+    /// Sends the last frame of a session that has ended and was left to say Goodbye by itself.
+    pub fn close(&self, link: &Arc<Link>) {
+        if let Some(end) = link.end() {
+            close(link, end);
+        }
+    }
+
+    /// The process of an ended session will not come back: what it held is lost. The events are
+    /// the caller's to send on.
+    pub fn forsake(&self, origin: &Arc<Origin>) -> Vec<SessionEvent> {
+        let handover = {
+            let mut table = self.table.write();
+            match table.get(origin.app, &origin.executor) {
+                Some(_) => None,
+                None => table.take_handover(origin.app, &origin.executor),
+            }
+        };
+        handover.map(|handover| handover.forsaken(origin)).unwrap_or_default()
     }
 
     /// Watches over all sessions; to be called a few times per second.
@@ -563,6 +592,7 @@ fn candidate(
 /// Sends the last frame and tells whoever waits for the end.
 fn close(link: &Link, end: End) {
     let last = end.close().map(|close| SessionResponse { frame: Some(Down::Close(close)) });
-    link.outbox.finish(last);
+    // The reason stands before the stream ends: its status is made from it.
     link.set_end(end);
+    link.outbox.finish(last);
 }

@@ -16,9 +16,11 @@ use tokio::sync::Notify;
 use super::settings::{SESSION_RUN_QUEUE_MAX, SESSION_SEND_QUEUE_HARD_MAX, SESSION_SEND_QUEUE_MAX};
 
 /// Frames on their way to one executor.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outbox {
     inner: Mutex<Inner>,
+    /// Told when there is room for runs again.
+    capacity: Arc<Notify>,
     /// Told when the queue falls under its bound, and when the reading side is gone.
     pub(super) drained: Notify,
 }
@@ -42,6 +44,11 @@ pub enum Pushed {
 }
 
 impl Outbox {
+    /// An empty one that tells `capacity` when there is room for runs again.
+    pub fn new(capacity: Arc<Notify>) -> Self {
+        Self { inner: Mutex::default(), capacity, drained: Notify::new() }
+    }
+
     /// Queues a frame. `elapsed` notes since when the queue is full.
     pub fn push(&self, frame: SessionResponse, elapsed: Duration) -> Pushed {
         let mut inner = self.inner.lock();
@@ -124,6 +131,7 @@ impl Outbox {
             std::mem::take(&mut inner.queue)
         };
         self.drained.notify_waiters();
+        self.capacity.notify_one();
         frames.into()
     }
 
@@ -147,6 +155,7 @@ impl Outbox {
         drop(inner);
         if tell {
             self.drained.notify_waiters();
+            self.capacity.notify_one();
         }
         Poll::Ready(Some(frame))
     }

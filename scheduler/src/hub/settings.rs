@@ -31,8 +31,9 @@ pub const ATTEMPT_LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 /// How long an executor is passed over for a handler it said it does not have, and after a BUSY
 /// without a time of its own.
 pub const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
-/// How long the memory of an ended session is kept for its process to come back to.
-pub const PARTED_KEPT: Duration = Duration::from_secs(3600);
+/// How long the memory of an ended session is kept for its process to come back to: longer than any
+/// job may wait for a lost executor.
+pub const PARTED_KEPT: Duration = Duration::from_secs(25 * 3600);
 
 /// Timings and limits of sessions.
 #[derive(Clone, Debug)]

@@ -64,6 +64,11 @@ impl Link {
         }
     }
 
+    /// `tokens/{id}` of its credential.
+    pub fn principal(&self) -> &str {
+        &self.principal
+    }
+
     /// The process was asked to move, so its Goodbye is no farewell.
     pub fn was_asked_to_move(&self) -> bool {
         self.session.lock().was_asked_to_move()

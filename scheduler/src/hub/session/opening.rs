@@ -9,11 +9,14 @@ use std::{
 use chrono::{DateTime, Utc};
 use clawjob_proto::v1::{KillCommand, Welcome, session_response::Frame as Down};
 
-use super::{Effects, HandlerState, Held, Key, Moment, PendingKill, Session, Stage, Vitals};
+use super::{
+    Effects, HandlerState, Held, Key, Moment, PendingKill, Session, Stage, Vitals,
+    commands::reference,
+};
 use crate::{
     hub::{
         Kill,
-        event::{EventKind, Origin},
+        event::{EventKind, Origin, SessionEvent},
         settings::HubSettings,
         wire::{to_duration, to_kill_reason, to_ref, to_timestamp},
     },
@@ -80,6 +83,18 @@ impl Handover {
     /// The stream is known to be gone.
     pub fn settle(&mut self) {
         self.settled = true;
+    }
+
+    /// What is lost when the process does not come back; results that are being written are not.
+    pub(in crate::hub) fn forsaken(self, origin: &Arc<Origin>) -> Vec<SessionEvent> {
+        let open = self.held.into_iter().filter(|(_, held)| held.stage.takes_a_slot());
+        let why = "the executor left without its result";
+        open.map(|(key, held)| SessionEvent {
+            origin: origin.clone(),
+            attempt: reference(key, &held),
+            kind: EventKind::Lost { why },
+        })
+        .collect()
     }
 }
 

@@ -1,0 +1,97 @@
+//! What keeps the hub and the store in step: signs of life, credentials that stopped working,
+//! executors that moved to another node.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use chrono::{DateTime, Utc};
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
+
+use super::{Hub, Link, session::End};
+use crate::store::{SharedStore, StoreError, Topic};
+
+/// How often answers that are overdue are looked for.
+pub const TICK_INTERVAL: Duration = Duration::from_millis(200);
+/// Executors whose signs of life are written in one statement.
+pub const TOUCH_BATCH_MAX: usize = 1_000;
+/// Prefix of a token's resource name.
+const TOKEN_PREFIX: &str = "tokens/";
+
+impl Hub {
+    /// Ticks the sessions, writes signs of life, looks tokens up again and gives way to sessions on
+    /// other nodes; runs until `stop`.
+    pub async fn upkeep(self: Arc<Self>, store: SharedStore, stop: CancellationToken) {
+        let mut hints = store.hints();
+        let mut open = true;
+        let mut touched = self.clock.elapsed();
+        let mut checked = touched;
+        let mut tick = Box::pin(self.clock.wait(TICK_INTERVAL));
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                hint = hints.recv(), if open => match hint {
+                    Ok(Topic::Session { executor, epoch }) => self.supersede(executor, epoch),
+                    Ok(Topic::Tokens) | Err(RecvError::Lagged(_)) => checked = Duration::ZERO,
+                    Ok(_) => {}
+                    Err(RecvError::Closed) => open = false,
+                },
+                () = &mut tick => {
+                    tick = Box::pin(self.clock.wait(TICK_INTERVAL));
+                    self.tick(self.clock.now(), self.clock.elapsed());
+                }
+            }
+            let elapsed = self.clock.elapsed();
+            if elapsed >= touched + self.settings.touch_interval {
+                touched = elapsed;
+                self.touch(&store, self.clock.now()).await;
+            }
+            if checked.is_zero() || elapsed >= checked + self.settings.token_check_interval {
+                checked = elapsed.max(Duration::from_nanos(1));
+                self.check_tokens(&store, self.clock.now()).await;
+            }
+        }
+    }
+
+    /// Writes signs of life of the sessions that gave one since two touches ago.
+    pub async fn touch(&self, store: &SharedStore, now: DateTime<Utc>) {
+        let elapsed = self.clock.elapsed();
+        let recent = self.settings.touch_interval * 2;
+        let alive: Vec<(i64, u64)> = self
+            .all()
+            .iter()
+            .filter(|link| {
+                let heard = link.session.lock().heard().elapsed;
+                elapsed.saturating_sub(heard) <= recent
+            })
+            .map(|link| (link.origin.row, link.origin.epoch))
+            .collect();
+        for batch in alive.chunks(TOUCH_BATCH_MAX) {
+            if let Err(fault) = store.touch_executors(batch, now).await {
+                tracing::debug!(%fault, "signs of life were not written");
+                return;
+            }
+        }
+    }
+
+    /// Ends the sessions whose token was revoked or has expired.
+    pub async fn check_tokens(&self, store: &SharedStore, now: DateTime<Utc>) {
+        let mut by_principal: HashMap<String, Vec<Arc<Link>>> = HashMap::new();
+        for link in self.all() {
+            by_principal.entry(link.principal.clone()).or_default().push(link);
+        }
+        for (principal, links) in by_principal {
+            let Some(id) = principal.strip_prefix(TOKEN_PREFIX) else { continue };
+            let fault = match store.find_token(id).await {
+                Ok(token) if token.revoked_at.is_some() => "its token was revoked",
+                Ok(token) if token.expires_at.is_some_and(|at| at <= now) => "its token expired",
+                Err(StoreError::NotFound(_)) => "its token is gone",
+                // A store out of reach revokes nothing.
+                Ok(_) | Err(_) => continue,
+            };
+            for link in links {
+                tracing::info!(%principal, executor = %link.origin.executor, fault, "session ended");
+                self.finish(&link, End::Revoked(fault.to_owned()));
+            }
+        }
+    }
+}
