@@ -64,6 +64,7 @@ CREATE TABLE job (
 ) STRICT;
 CREATE UNIQUE INDEX job_name ON job (app_id, name) WHERE deleted_at IS NULL;
 CREATE INDEX job_changed ON job (partition, jobs_version);
+CREATE INDEX job_deleted ON job (deleted_at) WHERE deleted_at IS NOT NULL;
 
 CREATE TABLE job_revision (
     job_id     INTEGER NOT NULL REFERENCES job (id) ON DELETE CASCADE,
@@ -102,7 +103,8 @@ CREATE TABLE open_run (
     kill_grace_us  INTEGER,
     message        TEXT NOT NULL DEFAULT '',
     extra          TEXT
-) STRICT;
+) STRICT, WITHOUT ROWID;
+CREATE INDEX open_run_job ON open_run (job_id);
 
 -- Runs that have ended: append-only, in order of time.
 CREATE TABLE ended_run (
@@ -171,7 +173,7 @@ CREATE TABLE run_inbox (
     partition INTEGER NOT NULL,
     run_id    BLOB NOT NULL,
     PRIMARY KEY (partition, run_id)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE run_progress (
     run_id          BLOB PRIMARY KEY,
@@ -191,15 +193,17 @@ CREATE TABLE run_event (
 ) STRICT;
 CREATE INDEX run_event_at ON run_event (at);
 
--- Log records in chunks as they arrived.
+-- Log records in chunks as they arrived. `bytes` counts the attempt's records up to this chunk.
 CREATE TABLE log_chunk (
-    run_id    BLOB NOT NULL,
-    attempt   INTEGER NOT NULL,
-    first_seq INTEGER NOT NULL,
-    last_seq  INTEGER NOT NULL,
-    dropped   INTEGER NOT NULL,
-    stored_at INTEGER NOT NULL,
-    records   BLOB NOT NULL,
+    run_id       BLOB NOT NULL,
+    attempt      INTEGER NOT NULL,
+    first_seq    INTEGER NOT NULL,
+    last_seq     INTEGER NOT NULL,
+    record_count INTEGER NOT NULL,
+    dropped      INTEGER NOT NULL,
+    bytes        INTEGER NOT NULL,
+    stored_at    INTEGER NOT NULL,
+    records      BLOB NOT NULL,
     PRIMARY KEY (run_id, attempt, first_seq)
 ) STRICT;
 

@@ -15,7 +15,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("model", &[]),
     ("clock", &[]),
     ("telemetry", &["model"]),
-    ("store", &["model", "telemetry"]),
+    ("store", &["model", "clock", "telemetry"]),
     ("board", &["model", "store"]),
     ("hub", &["model", "store", "clock", "telemetry"]),
     ("node", &["model", "store", "clock", "board", "telemetry"]),

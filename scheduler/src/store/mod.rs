@@ -16,6 +16,7 @@
 pub mod log_chunk;
 pub mod ops;
 pub mod postgres;
+pub mod sqlite;
 
 use std::sync::Arc;
 

@@ -1,0 +1,271 @@
+//! Jobs, their revisions, runs by hand, and answers to repeated requests.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, params};
+
+use super::{
+    nodes, owner,
+    rows::{self, JOB, count, get_run_id, job_state_text, json, us},
+    writer::{Tx, all, find},
+};
+use crate::{
+    model::{
+        ids::{AppId, JobId, PartitionId, RunId},
+        job::Job,
+    },
+    store::{
+        Result, StoreError, Topic,
+        ops::{JobChange, NewJob, NewRun, Replan, ReplanInput, RequestKey},
+    },
+};
+
+/// What was answered to the request before, if it was made before.
+pub(super) fn answered(tx: &Tx<'_>, request: Option<&RequestKey>) -> Result<Option<String>> {
+    let Some(request) = request else { return Ok(None) };
+    let sql = "SELECT body_hash, answer FROM request WHERE key = ?1";
+    let found = find(tx.conn(), sql, [&request.key], |row| {
+        Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, String>(1)?))
+    })?;
+    match found {
+        Some((hash, _)) if hash != request.body_hash => Err(StoreError::Conflict(
+            "the request id was used before for another request".to_owned(),
+        )),
+        found => Ok(found.map(|(_, answer)| answer)),
+    }
+}
+
+/// Keeps the answer for a repeat of the request.
+pub(super) fn remember(
+    tx: &Tx<'_>,
+    request: Option<&RequestKey>,
+    answer: &str,
+    now: DateTime<Utc>,
+) -> Result<()> {
+    let Some(request) = request else { return Ok(()) };
+    tx.execute(
+        "INSERT INTO request (key, body_hash, answer, at) VALUES (?1, ?2, ?3, ?4)",
+        params![request.key, request.body_hash, answer, us(now)],
+    )?;
+    Ok(())
+}
+
+/// One job by name.
+pub(super) fn get(conn: &Connection, app: &str, name: &str) -> Result<Job> {
+    let sql = format!(
+        "SELECT {JOB} FROM job j JOIN app a ON a.id = j.app_id
+         WHERE a.name = ?1 AND j.name = ?2 AND j.deleted_at IS NULL"
+    );
+    find(conn, &sql, [app, name], rows::job)?
+        .ok_or_else(|| StoreError::NotFound(format!("apps/{app}/jobs/{name}")))
+}
+
+fn by_id(conn: &Connection, id: JobId) -> Result<Option<Job>> {
+    let sql = format!("SELECT {JOB} FROM job j JOIN app a ON a.id = j.app_id WHERE j.id = ?1");
+    find(conn, &sql, [id.0], rows::job)
+}
+
+fn stored(conn: &Connection, id: JobId) -> Result<Job> {
+    by_id(conn, id)?.ok_or_else(|| StoreError::NotFound("the job".to_owned()))
+}
+
+/// Creates a job with its first revision and the runs of its first seconds.
+pub(super) fn create(
+    tx: &mut Tx<'_>,
+    new: &NewJob,
+    replan: Replan,
+    now: DateTime<Utc>,
+) -> Result<Job> {
+    tx.note_time(now);
+    if let Some(answer) = answered(tx, new.request.as_ref())? {
+        let id = answer.parse().map_err(|_| {
+            StoreError::Corrupt(format!("the answer to a request is no job: {answer:?}"))
+        })?;
+        return stored(tx.conn(), JobId(id));
+    }
+    refuse_taken_name(tx.conn(), new.app, &new.name)?;
+    let id = find(
+        tx.conn(),
+        "INSERT INTO job (app_id, name, partition, state, spec, revision, version, jobs_version,
+             created_at, updated_at, updated_by, effective_from)
+         VALUES (?1, ?2, 0, ?3, ?4, 1, 1, 0, ?5, ?5, ?6, ?5) RETURNING id",
+        params![
+            new.app.0,
+            new.name,
+            job_state_text(new.state),
+            json(&new.spec)?,
+            us(now),
+            new.updated_by,
+        ],
+        |row| row.get(0).map(JobId),
+    )?
+    .ok_or_else(|| StoreError::Internal("a job was not stored".to_owned()))?;
+    let partition = id.partition();
+    let jobs_version = nodes::raise_jobs_version(tx, partition)?;
+    tx.execute(
+        "UPDATE job SET partition = ?2, jobs_version = ?3 WHERE id = ?1",
+        params![id.0, partition.0, count(jobs_version)],
+    )?;
+    let job = stored(tx.conn(), id)?;
+    insert_revision(tx, &job)?;
+    insert_planned(tx, &job, replan, now)?;
+    remember(tx, new.request.as_ref(), &id.0.to_string(), now)?;
+    tx.hint(Topic::Jobs(partition));
+    Ok(job)
+}
+
+fn refuse_taken_name(conn: &Connection, app: AppId, name: &str) -> Result<()> {
+    let sql = "SELECT a.name, (SELECT count(*) FROM job j
+                   WHERE j.app_id = a.id AND j.name = ?2 AND j.deleted_at IS NULL)
+               FROM app a WHERE a.id = ?1";
+    let found = find(conn, sql, params![app.0, name], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+    })?;
+    match found {
+        None => Err(StoreError::NotFound("the app".to_owned())),
+        Some((app, 1..)) => Err(StoreError::AlreadyExists(format!("apps/{app}/jobs/{name}"))),
+        Some(_) => Ok(()),
+    }
+}
+
+fn insert_revision(tx: &Tx<'_>, job: &Job) -> Result<()> {
+    tx.execute(
+        "INSERT INTO job_revision (job_id, revision, spec, updated_at, updated_by)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![
+            job.id.0,
+            count(job.revision),
+            json(&*job.spec)?,
+            us(job.updated_at),
+            job.updated_by,
+        ],
+    )?;
+    Ok(())
+}
+
+/// Inserts what the replan makes, and leaves it to the owner.
+fn insert_planned(tx: &mut Tx<'_>, job: &Job, replan: Replan, now: DateTime<Utc>) -> Result<()> {
+    let partition = nodes::find_partition(tx.conn(), job.partition, now)?
+        .ok_or_else(|| StoreError::Internal(format!("partition {} has no row", job.partition.0)))?;
+    let input = ReplanInput { job: job.clone(), partition, now };
+    for run in replan(&input) {
+        if owner::insert_run(tx, &run, now)? {
+            tx.to_inbox(job.partition, run.id)?;
+        }
+    }
+    Ok(())
+}
+
+/// Changes a job: removes its unsent planned runs, applies the change, plans anew.
+pub(super) fn change(
+    tx: &mut Tx<'_>,
+    id: JobId,
+    change: &JobChange,
+    replan: Replan,
+    now: DateTime<Utc>,
+) -> Result<Job> {
+    tx.note_time(now);
+    let before = stored(tx.conn(), id)?;
+    if before.deleted {
+        return Err(StoreError::NotFound(before.resource_name()));
+    }
+    if change.version.is_some_and(|version| version != before.version) {
+        return Err(StoreError::Conflict(format!(
+            "{} was changed meanwhile: read it again and apply the change to what it is now",
+            before.resource_name()
+        )));
+    }
+    let jobs_version = nodes::raise_jobs_version(tx, before.partition)?;
+    remove_planned(tx, id, before.partition, (!change.drop_due).then_some(now))?;
+    let after = change.applied(before, now);
+    tx.execute(
+        "UPDATE job SET state = ?2, spec = ?3, revision = ?4, version = ?5, jobs_version = ?6,
+             updated_at = ?7, updated_by = ?8, pause_until = ?9, pause_reason = ?10,
+             effective_from = ?11, problem = ?12, deleted_at = ?13, next_fire_at = NULL
+         WHERE id = ?1",
+        params![
+            id.0,
+            job_state_text(after.state),
+            json(&*after.spec)?,
+            count(after.revision),
+            count(after.version),
+            count(jobs_version),
+            us(after.updated_at),
+            after.updated_by,
+            after.pause_until.map(us),
+            after.pause_reason,
+            us(after.effective_from),
+            after.problem,
+            after.deleted.then(|| us(now)),
+        ],
+    )?;
+    if change.spec.is_some() {
+        insert_revision(tx, &after)?;
+    }
+    insert_planned(tx, &after, replan, now)?;
+    tx.hint(Topic::Jobs(after.partition));
+    Ok(after)
+}
+
+/// Removes the job's planned runs that were never sent: those due after the instant, or all.
+fn remove_planned(
+    tx: &mut Tx<'_>,
+    job: JobId,
+    partition: PartitionId,
+    due_after: Option<DateTime<Utc>>,
+) -> Result<()> {
+    let removed = all(
+        tx.conn(),
+        "DELETE FROM open_run
+         WHERE job_id = ?1 AND state = 'QUEUED' AND fence = 0
+             AND trigger IN ('SCHEDULE', 'MISFIRE') AND (?2 IS NULL OR due_at > ?2)
+         RETURNING id",
+        params![job.0, due_after.map(us)],
+        |row| get_run_id(row, 0),
+    )?;
+    for run in removed {
+        tx.deleted(run);
+        tx.to_inbox(partition, run)?;
+    }
+    Ok(())
+}
+
+/// Revisions of a job, newest first.
+pub(super) fn list_revisions(
+    conn: &Connection,
+    job: JobId,
+    before: u64,
+    limit: u32,
+) -> Result<Vec<Job>> {
+    let sql = "SELECT j.id, j.app_id, a.name, j.name, j.partition, j.state, v.spec,
+                   v.revision, j.version, j.created_at, v.updated_at, v.updated_by, j.pause_until,
+                   j.pause_reason, j.effective_from, j.next_fire_at, j.problem, j.deleted_at
+               FROM job_revision v JOIN job j ON j.id = v.job_id JOIN app a ON a.id = j.app_id
+               WHERE v.job_id = ?1 AND (?2 = 0 OR v.revision < ?2)
+               ORDER BY v.revision DESC LIMIT ?3";
+    all(conn, sql, params![job.0, count(before), limit], rows::job)
+}
+
+/// Makes a run by hand and leaves it to the owner.
+pub(super) fn create_run(
+    tx: &mut Tx<'_>,
+    run: &NewRun,
+    request: Option<&RequestKey>,
+    now: DateTime<Utc>,
+) -> Result<RunId> {
+    tx.note_time(now);
+    if let Some(answer) = answered(tx, request)? {
+        return answer.parse().map_err(|_| {
+            StoreError::Corrupt(format!("the answer to a request is no run: {answer:?}"))
+        });
+    }
+    let job = stored(tx.conn(), run.job)?;
+    if job.deleted {
+        return Err(StoreError::NotFound(job.resource_name()));
+    }
+    if !owner::insert_run(tx, run, now)? {
+        return Err(StoreError::AlreadyExists(format!("run {}", run.id)));
+    }
+    tx.to_inbox(job.partition, run.id)?;
+    remember(tx, request, &run.id.to_string(), now)?;
+    Ok(run.id)
+}

@@ -1,0 +1,318 @@
+//! Changes of runs, guarded by state and fence.
+
+use std::fmt::Write as _;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{CachedStatement, Connection, params};
+
+use super::{
+    owner,
+    rows::{count, get_outcome, get_partition, json, outcome_text, span_us, us},
+    writer::{Tx, find},
+};
+use crate::{
+    model::{
+        ids::{AttemptRef, JobId, PartitionId, RunId},
+        run::{OpenRun, Outcome},
+    },
+    store::{
+        Result,
+        ops::{
+            Ack, AttemptEnd, EndAnswer, EndRun, LateResult, MarkCanceling, PutBack, PutBackHow,
+            StateSet,
+        },
+    },
+};
+
+/// The guard of every change: run, attempt and fence are the given ones and the state is in the
+/// set, which is passed as text (see [`set_text`]).
+const GUARD: &str = "id = ?1 AND attempt = ?2 AND fence = ?3 AND instr(?4, ',' || state || ',')";
+
+/// A set of states as `,A,B,`.
+fn set_text(states: StateSet) -> String {
+    let mut text = String::from(",");
+    for state in states.0 {
+        // Writing to a String can't fail.
+        let _ = write!(text, "{},", state.as_str());
+    }
+    text
+}
+
+/// DISPATCHED → RUNNING.
+pub(super) fn ack(tx: &mut Tx<'_>, acks: &[Ack]) -> Result<Vec<AttemptRef>> {
+    let mut acked = Vec::with_capacity(acks.len());
+    for Ack { attempt, at } in acks {
+        tx.note_time(*at);
+        let changed = tx.execute(
+            "UPDATE open_run SET state = 'RUNNING', acked_at = ?4,
+                 started_at = coalesce(started_at, ?4)
+             WHERE id = ?1 AND attempt = ?2 AND fence = ?3 AND state = 'DISPATCHED'",
+            params![attempt.run.to_bytes(), attempt.attempt, count(attempt.fence), us(*at)],
+        )?;
+        if changed == 1 {
+            tx.changed(attempt.run);
+            acked.push(*attempt);
+        }
+    }
+    Ok(acked)
+}
+
+/// Ends runs; one answer per request, in order.
+pub(super) fn end(tx: &mut Tx<'_>, ends: &[EndRun], now: DateTime<Utc>) -> Result<Vec<EndAnswer>> {
+    tx.note_time(now);
+    let mut copy = tx.prepare(&format!(
+        "INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
+             created_at, attempt, fence, lost, executor, session_epoch, dispatched_at, acked_at,
+             started_at, ended_at, outcome, failure, handler_start_at, duration_us, last_log_seq,
+             output_type, output, output_truncated, kill_reason, message, extra, progress,
+             progress_message)
+         SELECT id, job_id, app_id, revision, trigger, ?5, fire_at, due_at, created_at, attempt,
+             fence, lost, executor, session_epoch, dispatched_at, coalesce(acked_at, ?6),
+             coalesce(started_at, ?6), ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, kill_reason,
+             ?16, extra, (SELECT fraction FROM run_progress WHERE run_id = ?1),
+             coalesce((SELECT message FROM run_progress WHERE run_id = ?1), '')
+         FROM open_run WHERE {GUARD}"
+    ))?;
+    let mut remove = tx.prepare("DELETE FROM open_run WHERE id = ?1 RETURNING job_id")?;
+    let mut answers = Vec::with_capacity(ends.len());
+    for end in ends {
+        answers.push(match end_one(&mut copy, &mut remove, end, now)? {
+            Some(job) => {
+                let id = end.attempt.run.to_bytes();
+                tx.execute("DELETE FROM run_progress WHERE run_id = ?1", [id])?;
+                tx.changed(end.attempt.run);
+                EndAnswer::Ended(job)
+            }
+            None if has_ended(tx.conn(), end.attempt)? => EndAnswer::Duplicate,
+            None => EndAnswer::Stale,
+        });
+    }
+    Ok(answers)
+}
+
+/// Moves one run, if the guard holds.
+fn end_one(
+    copy: &mut CachedStatement<'_>,
+    remove: &mut CachedStatement<'_>,
+    run: &EndRun,
+    now: DateTime<Utc>,
+) -> Result<Option<JobId>> {
+    let AttemptRef { run: id, attempt, fence } = run.attempt;
+    let end = &run.end;
+    let copied = copy.execute(params![
+        id.to_bytes(),
+        attempt,
+        count(fence),
+        set_text(run.from),
+        run.to.as_str(),
+        end.acked_at.map(us),
+        us(now),
+        end.outcome.map(outcome_text),
+        end.failure.as_ref().map(json).transpose()?,
+        end.started_at.map(us),
+        end.duration.map(span_us),
+        count(end.last_log_seq),
+        run.output.as_ref().map(|output| &output.content_type),
+        run.output.as_ref().map(|output| &*output.data),
+        run.output_truncated,
+        run.message,
+    ])?;
+    if copied == 0 {
+        return Ok(None);
+    }
+    let job = remove.query_row([id.to_bytes()], |row| row.get(0).map(JobId))?;
+    Ok(Some(job))
+}
+
+/// Whether the attempt ended by a result of its own. One that was given up (lost) or never ran
+/// did not: its result comes too late.
+fn has_ended(conn: &Connection, attempt: AttemptRef) -> Result<bool> {
+    let sql = "SELECT outcome FROM ended_run WHERE id = ?1 AND attempt = ?2 AND fence = ?3
+               UNION ALL
+               SELECT outcome FROM attempt WHERE run_id = ?1 AND number = ?2 AND fence = ?3";
+    let key = params![attempt.run.to_bytes(), attempt.attempt, count(attempt.fence)];
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut outcomes = statement.query_map(key, |row| get_outcome(row, 0))?;
+    // A run canceled in RETRY_WAIT has both rows; the attempt's own says how it ended.
+    let own = outcomes.try_fold(false, |found, outcome| {
+        outcome.map(|outcome| found || outcome.is_some_and(|o| o != Outcome::Lost))
+    })?;
+    Ok(own)
+}
+
+/// Open runs back to waiting.
+pub(super) fn put_back(
+    tx: &mut Tx<'_>,
+    runs: &[PutBack],
+    now: DateTime<Utc>,
+) -> Result<Vec<AttemptRef>> {
+    tx.note_time(now);
+    let mut changed = Vec::with_capacity(runs.len());
+    for run in runs {
+        let partition = match &run.how {
+            PutBackHow::SameAttempt => requeue(tx, run)?,
+            PutBackHow::NextAttempt { end, lost } => wait_for_retry(tx, run, end, *lost, now)?,
+        };
+        if let Some(partition) = partition {
+            note_change(tx, partition, run.attempt.run)?;
+            changed.push(run.attempt);
+        }
+    }
+    Ok(changed)
+}
+
+/// QUEUED again with the same attempt, as if it had not been sent.
+fn requeue(tx: &mut Tx<'_>, run: &PutBack) -> Result<Option<PartitionId>> {
+    let sql = format!(
+        "UPDATE open_run SET state = 'QUEUED', due_at = ?5, message = ?6, dispatched_at = NULL,
+             acked_at = NULL, kill_reason = NULL, kill_at = NULL, kill_grace_us = NULL
+         WHERE {GUARD} RETURNING partition"
+    );
+    let AttemptRef { run: id, attempt, fence } = run.attempt;
+    find(
+        tx.conn(),
+        &sql,
+        params![
+            id.to_bytes(),
+            attempt,
+            count(fence),
+            set_text(run.from),
+            us(run.due_at),
+            run.message,
+        ],
+        |row| get_partition(row, 0),
+    )
+}
+
+/// RETRY_WAIT; the ended attempt gets a row of its own.
+fn wait_for_retry(
+    tx: &mut Tx<'_>,
+    run: &PutBack,
+    end: &AttemptEnd,
+    lost: bool,
+    now: DateTime<Utc>,
+) -> Result<Option<PartitionId>> {
+    let AttemptRef { run: id, attempt, fence } = run.attempt;
+    let set = set_text(run.from);
+    let kept = tx.execute(
+        &format!(
+            "INSERT INTO attempt (run_id, number, fence, executor, session_epoch, outcome, failure,
+                 dispatched_at, acked_at, handler_start_at, ended_at, duration_us, last_log_seq)
+             SELECT id, attempt, fence, executor, session_epoch, ?5, ?6, dispatched_at,
+                 coalesce(acked_at, ?7), ?8, ?9, ?10, ?11
+             FROM open_run WHERE {GUARD}"
+        ),
+        params![
+            id.to_bytes(),
+            attempt,
+            count(fence),
+            set,
+            end.outcome.map(outcome_text),
+            end.failure.as_ref().map(json).transpose()?,
+            end.acked_at.map(us),
+            end.started_at.map(us),
+            us(now),
+            end.duration.map(span_us),
+            count(end.last_log_seq),
+        ],
+    )?;
+    if kept == 0 {
+        return Ok(None);
+    }
+    find(
+        tx.conn(),
+        "UPDATE open_run SET state = 'RETRY_WAIT', due_at = ?2, message = ?3, lost = lost + ?4,
+             started_at = coalesce(started_at, acked_at, ?5), kill_reason = NULL, kill_at = NULL,
+             kill_grace_us = NULL
+         WHERE id = ?1 RETURNING partition",
+        params![id.to_bytes(), us(run.due_at), run.message, lost, end.acked_at.map(us)],
+        |row| get_partition(row, 0),
+    )
+}
+
+/// For the owner, and for watchers.
+fn note_change(tx: &mut Tx<'_>, partition: PartitionId, run: RunId) -> Result<()> {
+    tx.changed(run);
+    tx.to_inbox(partition, run)
+}
+
+/// Open runs → CANCELING.
+pub(super) fn mark_canceling(
+    tx: &mut Tx<'_>,
+    kills: &[MarkCanceling],
+    now: DateTime<Utc>,
+) -> Result<Vec<AttemptRef>> {
+    tx.note_time(now);
+    let sql = format!(
+        "UPDATE open_run SET state = 'CANCELING', kill_reason = ?5, kill_at = ?6,
+             kill_grace_us = ?7, message = ?8
+         WHERE {GUARD} RETURNING partition"
+    );
+    let mut changed = Vec::with_capacity(kills.len());
+    for kill in kills {
+        let AttemptRef { run, attempt, fence } = kill.attempt;
+        let partition = find(
+            tx.conn(),
+            &sql,
+            params![
+                run.to_bytes(),
+                attempt,
+                count(fence),
+                set_text(kill.from),
+                kill.reason.as_str(),
+                us(now),
+                kill.grace.map(span_us),
+                kill.message,
+            ],
+            |row| get_partition(row, 0),
+        )?;
+        if let Some(partition) = partition {
+            note_change(tx, partition, run)?;
+            changed.push(kill.attempt);
+        }
+    }
+    Ok(changed)
+}
+
+/// The open rows of the runs.
+pub(super) fn open_runs(conn: &Connection, runs: &[RunId]) -> Result<Vec<OpenRun>> {
+    let mut open = Vec::with_capacity(runs.len());
+    for run in runs {
+        open.extend(owner::open_run(conn, *run)?);
+    }
+    Ok(open)
+}
+
+/// Why runs wait.
+pub(super) fn explain_waiting(tx: &mut Tx<'_>, runs: &[(RunId, String)]) -> Result<()> {
+    for (run, message) in runs {
+        let changed = tx.execute(
+            "UPDATE open_run SET message = ?2
+             WHERE id = ?1 AND state = 'QUEUED' AND message <> ?2",
+            params![run.to_bytes(), message],
+        )?;
+        if changed == 1 {
+            tx.changed(*run);
+        }
+    }
+    Ok(())
+}
+
+/// Keeps what a result said that came too late.
+pub(super) fn record_late(tx: &mut Tx<'_>, late: &[LateResult]) -> Result<()> {
+    for LateResult { attempt, outcome } in late {
+        let key = params![attempt.run.to_bytes(), attempt.attempt, outcome_text(*outcome)];
+        let past = tx.execute(
+            "UPDATE attempt SET late_outcome = ?3 WHERE run_id = ?1 AND number = ?2",
+            key,
+        )?;
+        let last = tx.execute(
+            "UPDATE ended_run SET late_outcome = ?3 WHERE id = ?1 AND attempt = ?2",
+            key,
+        )?;
+        if past + last > 0 {
+            tx.changed(attempt.run);
+        }
+    }
+    Ok(())
+}
