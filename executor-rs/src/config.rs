@@ -153,6 +153,26 @@ impl Settings {
         Ok(Self { endpoints, token, app, executor_id, ca_file, ..Self::default() })
     }
 
+    /// These settings, with `other`'s where these say nothing.
+    #[cfg(all(feature = "agent", unix))]
+    pub(crate) fn or(self, other: Self) -> Self {
+        let mut labels = other.labels;
+        labels.extend(self.labels);
+        Self {
+            endpoints: self.endpoints.or(other.endpoints),
+            token: self.token.or(other.token),
+            app: self.app.or(other.app),
+            executor_id: self.executor_id.or(other.executor_id),
+            ca_file: self.ca_file.or(other.ca_file),
+            identity: self.identity.or(other.identity),
+            slots: self.slots.or(other.slots),
+            labels,
+            shutdown_grace: self.shutdown_grace.or(other.shutdown_grace),
+            reconnect: self.reconnect,
+            keep_trying: self.keep_trying || other.keep_trying,
+        }
+    }
+
     /// Fills in the defaults and reports all that is missing or wrong, `others` included.
     pub(crate) fn check(&self, others: Vec<Fault>) -> Result<Checked, ConfigError> {
         let mut faults = others;

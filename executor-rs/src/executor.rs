@@ -45,7 +45,7 @@ impl Executor {
         Self::with(Settings::default())
     }
 
-    fn with(settings: Settings) -> Self {
+    pub(crate) fn with(settings: Settings) -> Self {
         Self { settings, registry: Registry::default(), handle: Handle::new() }
     }
 

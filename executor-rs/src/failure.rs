@@ -163,6 +163,18 @@ impl Failure {
         self.retry_after
     }
 
+    /// From the contract's form.
+    pub(crate) fn from_wire(wire: v1::Failure) -> Self {
+        Self {
+            code: wire.code,
+            message: wire.message,
+            kind: wire.r#type,
+            stack: wire.stack,
+            non_retryable: wire.non_retryable,
+            retry_after: time::std_duration(wire.retry_after.as_ref()),
+        }
+    }
+
     /// The contract's form, with its bounds applied.
     pub(crate) fn into_wire(self) -> v1::Failure {
         v1::Failure {

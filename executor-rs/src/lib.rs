@@ -24,12 +24,15 @@
 //! ```
 //!
 //! Where things are: [`Executor`] holds the settings and runs, [`Ctx`] is what a handler knows of
-//! its run, [`Failure`] is how it fails, and [`log_layer`] brings `tracing` events into the run's log.
+//! its run, [`Failure`] is how it fails, [`log_layer`] brings `tracing` events into the run's log,
+//! and [`testing`] runs a handler without a scheduler.
 //!
 //! Inside, `engine` is the pure table of attempts (no I/O, no clock), `session` owns the
 //! connection on a thread of its own, `runner` starts handlers on the caller's runtime, and `logs`
 //! buffers what they say.
 
+#[cfg(all(feature = "agent", unix))]
+pub mod agent;
 mod config;
 mod ctx;
 mod engine;
@@ -43,6 +46,7 @@ mod logs;
 mod progress;
 mod runner;
 mod session;
+pub mod testing;
 mod time;
 mod trace;
 mod wake;

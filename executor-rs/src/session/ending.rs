@@ -62,9 +62,12 @@ impl Driver {
             self.act(now);
             return Some(Ok(()));
         }
+        if matches!(self.phase, Phase::Serving) && stop == Stop::No {
+            return None;
+        }
         let (idle, empty) = (self.engine.is_idle(), self.engine.is_empty());
         match &mut self.phase {
-            Phase::Serving if stop >= Stop::Drain => {
+            Phase::Serving => {
                 tracing::info!("draining: no new runs are taken");
                 self.phase = Phase::Draining(now.mono + self.settings.shutdown_grace);
                 self.engine.drain();

@@ -1,7 +1,7 @@
 //! Moves what handlers have to say into the outbox: progress, log chunks, results. Within an
 //! attempt that is their order; a result waits for its log, but not for long.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use clawjob_proto::v1::{self, session_request::Frame};
@@ -28,7 +28,7 @@ pub(super) struct Pump {
     /// Attempts with progress or log records to send.
     talkative: BTreeSet<Key>,
     /// Finished attempts whose result is to be sent, and since when.
-    ready: VecDeque<(Key, Instant)>,
+    ready: BTreeMap<Key, Instant>,
     /// Results sent, and when; acknowledged ones are passed over when their time comes.
     sent: VecDeque<(Instant, Key)>,
     wake: Option<Instant>,
@@ -54,9 +54,7 @@ impl Pump {
 
     /// A result can be sent.
     pub(super) fn result_ready(&mut self, key: Key, now: Instant) {
-        if !self.ready.iter().any(|(ready, _)| *ready == key) {
-            self.ready.push_back((key, now));
-        }
+        self.ready.entry(key).or_insert(now);
         self.wake_at(now);
     }
 
@@ -118,7 +116,7 @@ impl Pump {
         let due = |sent: &Instant| *sent + RESULT_RESEND_AFTER <= now;
         while let Some((_, key)) = self.sent.pop_front_if(|(sent, _)| due(sent)) {
             if engine.result(&key).is_some() {
-                self.ready.push_back((key, now));
+                self.ready.insert(key, now);
             }
         }
         if let Some((sent, _)) = self.sent.front() {
@@ -136,7 +134,7 @@ impl Pump {
         for (key, since) in std::mem::take(&mut self.ready) {
             if !outbox.has_space() {
                 self.blocked = true;
-                self.ready.push_back((key, since));
+                self.ready.insert(key, since);
                 continue;
             }
             let Some(result) = engine.result(&key) else { continue };
@@ -148,7 +146,7 @@ impl Pump {
             if !self.shipper.is_sent(&key) {
                 if now.mono < since + LOG_FLUSH_MAX {
                     self.wake_at(since + LOG_FLUSH_MAX);
-                    self.ready.push_back((key, since));
+                    self.ready.insert(key, since);
                     continue;
                 }
                 if let Some(rest) = self.shipper.give_up(&key, fence) {

@@ -109,6 +109,16 @@ async fn checkpoint(_: (), ctx: Ctx) -> Result<u64, Failure> {
     Ok(done)
 }
 
+/// Tells its progress `count` times, then waits until it is told to stop.
+async fn progress(params: Count, ctx: Ctx) -> Result<(), Failure> {
+    for i in 1..=params.count {
+        ctx.progress(i as f32 / params.count as f32, format!("step {i}"));
+        tokio::task::yield_now().await;
+    }
+    ctx.cancelled().await;
+    Err(ctx.stopped())
+}
+
 async fn shard(_: (), ctx: Ctx) -> Result<Option<(u32, u32)>, Failure> {
     Ok(ctx.shard().map(|shard| (shard.index, shard.total)))
 }
@@ -140,6 +150,7 @@ pub(crate) fn executor(urls: &[String], gate: &Gate) -> Executor {
         .handler("big_output", big_output)
         .handler("logs", logs)
         .handler("checkpoint", checkpoint)
+        .handler("progress", progress)
         .handler("shard", shard)
         .handler_with(
             "gate",

@@ -1,12 +1,17 @@
 //! The SDK against a scripted scheduler over loopback. Scenarios carry their number in the
 //! contract; times are a tenth of the contract's defaults, given through the Welcome.
 
+#[cfg(unix)]
+mod agent;
 mod fake;
 mod handlers;
 mod kills;
 mod logs;
 mod opening;
+mod progress;
 mod reconnect;
 mod results;
 mod runs;
 mod shutdown;
+#[cfg(unix)]
+mod signals;
