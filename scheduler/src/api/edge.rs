@@ -5,6 +5,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use axum::{
@@ -15,6 +16,8 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri, header::CONTENT_TYPE};
 use hyper::body::{Frame, SizeHint};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::Code;
 use tower::ServiceExt as _;
 use tracing::{Instrument as _, Span};
 
@@ -23,11 +26,14 @@ use super::{
     caller::RequestId,
     gate::Gate,
     json_error,
-    status::{ApiError, complete, into_grpc_response},
+    status::{ApiError, code_word, complete, into_grpc_response},
 };
+use crate::telemetry::metrics::{RequestLabel, metrics};
 
 /// Header that carries a request's id both ways.
 pub const REQUEST_ID_HEADER: &str = "x-request-id";
+/// When the client of a stream that ended with its node should call another one.
+const RETRY_ELSEWHERE: Duration = Duration::from_secs(1);
 /// Longest request id that is taken from a caller, characters.
 pub const REQUEST_ID_MAX: usize = 128;
 
@@ -37,6 +43,7 @@ pub struct Edge {
     gate: Gate,
     grpc: Router,
     pages: Router,
+    closing: CancellationToken,
 }
 
 impl Edge {
@@ -52,7 +59,14 @@ impl Edge {
             let path = request.uri().path();
             json_error::respond(ApiError::unknown_page(path), &id)
         });
-        Arc::new(Self { api, gate, grpc: grpc.prepare().into_axum_router(), pages })
+        let grpc = grpc.prepare().into_axum_router();
+        Arc::new(Self { api, gate, grpc, pages, closing: CancellationToken::new() })
+    }
+
+    /// Ends the streams that are open, each with a status that sends its client elsewhere, and all
+    /// that open from now on: a connection does not end before its streams do.
+    pub fn close_streams(&self) {
+        self.closing.cancel();
     }
 
     /// The layer that decides who may do what.
@@ -101,6 +115,7 @@ impl Edge {
     /// Passes a gRPC request through the gate to its service. An error is a gRPC answer too.
     pub(super) async fn call(&self, request: Request<Body>) -> Response<Body> {
         let id = request_id_of(&request);
+        let method = self.gate.label(request.uri().path());
         let response = match self.gate.admit(request).await {
             Ok(request) => {
                 let answer = self.grpc.clone().oneshot(request).await;
@@ -108,11 +123,15 @@ impl Edge {
             }
             Err(error) => into_grpc_response(error),
         };
-        let span = Span::current();
         let (mut head, body) = response.into_parts();
-        let code = complete(&mut head.headers, &id);
-        tracing::debug!(?code, "answered");
-        Response::from_parts(head, Body::new(CompletedBody { body, id, span }))
+        if head.headers.contains_key("grpc-status") {
+            count(&method, complete(&mut head.headers, &id));
+            return Response::from_parts(head, body);
+        }
+        let closing = Box::pin(self.closing.clone().cancelled_owned());
+        let span = Span::current();
+        let body = CompletedBody { body, id, method, span, closing, over: false };
+        Response::from_parts(head, Body::new(body))
     }
 
     fn fresh_id(&self) -> Arc<str> {
@@ -156,12 +175,30 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     value.is_some_and(|text| text.starts_with("application/grpc"))
 }
 
+/// Notes the end of a call.
+fn count(method: &str, code: Code) {
+    let label = RequestLabel { method: method.to_owned(), code: code_word(code) };
+    metrics().api_requests.get_or_create(&label).inc();
+    tracing::debug!(?code, "answered");
+}
+
 /// A gRPC answer whose trailers are completed as they pass, and whose stream runs in the request's
-/// span.
+/// span until the server goes away.
 struct CompletedBody {
     body: Body,
     id: Arc<str>,
+    method: String,
     span: Span,
+    closing: Pin<Box<WaitForCancellationFutureOwned>>,
+    over: bool,
+}
+
+impl CompletedBody {
+    fn end(&mut self, mut trailers: HeaderMap) -> Frame<Bytes> {
+        self.over = true;
+        count(&self.method, complete(&mut trailers, &self.id));
+        Frame::trailers(trailers)
+    }
 }
 
 impl HttpBody for CompletedBody {
@@ -173,20 +210,32 @@ impl HttpBody for CompletedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
-        let _inside = this.span.enter();
-        let frame = std::task::ready!(Pin::new(&mut this.body).poll_frame(cx));
-        let Some(Ok(mut frame)) = frame else { return Poll::Ready(frame) };
-        if let Some(trailers) = frame.trailers_mut() {
-            complete(trailers, &this.id);
+        if this.over {
+            return Poll::Ready(None);
         }
-        Poll::Ready(Some(Ok(frame)))
+        let span = this.span.clone();
+        let _inside = span.enter();
+        match Pin::new(&mut this.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(Ok(match frame.into_trailers() {
+                Ok(trailers) => this.end(trailers),
+                Err(frame) => frame,
+            }))),
+            Poll::Ready(other) => Poll::Ready(other),
+            Poll::Pending => {
+                std::task::ready!(this.closing.as_mut().poll(cx));
+                let text = "this node is going away; call another one";
+                let error = ApiError::unavailable("NODE_DRAINING", text, RETRY_ELSEWHERE);
+                let trailers = into_grpc_response(error).headers().clone();
+                Poll::Ready(Some(Ok(this.end(trailers))))
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.over || self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        SizeHint::default()
     }
 }

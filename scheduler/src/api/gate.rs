@@ -69,6 +69,13 @@ impl Gate {
         self.methods.get(path)
     }
 
+    /// `Service/Method` of the contract for the metrics; all others are one.
+    pub fn label(&self, path: &str) -> String {
+        let path = path.trim_start_matches('/');
+        let known = self.methods.contains_key(path);
+        known.then(|| path.trim_start_matches("clawjob.v1.").to_owned()).unwrap_or("other".into())
+    }
+
     /// The caller by its credential, and that alone.
     ///
     /// # Errors

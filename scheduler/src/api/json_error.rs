@@ -11,7 +11,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 
-use super::status::{ApiError, complete, into_grpc_response};
+use super::status::{ApiError, code_word, complete, into_grpc_response};
 
 /// The detail messages; without them details go out without their readable form.
 static DETAILS: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -21,13 +21,12 @@ static DETAILS: LazyLock<DescriptorPool> = LazyLock::new(|| {
 /// The error that headers or trailers hold, if any, with its HTTP status.
 pub fn error_of(headers: &HeaderMap) -> Option<(StatusCode, Value)> {
     let status = Status::from_header_map(headers).filter(|status| status.code() != Code::Ok)?;
-    let (word, http) = words(status.code());
-    let mut error = json!({ "code": word, "message": status.message() });
+    let mut error = json!({ "code": connect_word(status.code()), "message": status.message() });
     let details = details_of(status.details());
     if !details.is_empty() {
         error["details"] = Value::Array(details);
     }
-    Some((http, error))
+    Some((http_status(status.code()), error))
 }
 
 /// The error as a whole HTTP answer.
@@ -66,28 +65,31 @@ fn details_of(bytes: &[u8]) -> Vec<Value> {
         .collect()
 }
 
-/// The code as Connect writes it, and the HTTP status that goes with it.
-fn words(code: Code) -> (&'static str, StatusCode) {
+/// The HTTP status that goes with a code.
+fn http_status(code: Code) -> StatusCode {
     match code {
-        Code::Ok => ("ok", StatusCode::OK),
-        Code::Cancelled => {
-            ("canceled", StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT))
+        Code::Ok => StatusCode::OK,
+        Code::Cancelled => StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT),
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => {
+            StatusCode::BAD_REQUEST
         }
-        Code::Unknown => ("unknown", StatusCode::INTERNAL_SERVER_ERROR),
-        Code::InvalidArgument => ("invalid_argument", StatusCode::BAD_REQUEST),
-        Code::DeadlineExceeded => ("deadline_exceeded", StatusCode::GATEWAY_TIMEOUT),
-        Code::NotFound => ("not_found", StatusCode::NOT_FOUND),
-        Code::AlreadyExists => ("already_exists", StatusCode::CONFLICT),
-        Code::PermissionDenied => ("permission_denied", StatusCode::FORBIDDEN),
-        Code::ResourceExhausted => ("resource_exhausted", StatusCode::TOO_MANY_REQUESTS),
-        Code::FailedPrecondition => ("failed_precondition", StatusCode::BAD_REQUEST),
-        Code::Aborted => ("aborted", StatusCode::CONFLICT),
-        Code::OutOfRange => ("out_of_range", StatusCode::BAD_REQUEST),
-        Code::Unimplemented => ("unimplemented", StatusCode::NOT_IMPLEMENTED),
-        Code::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR),
-        Code::Unavailable => ("unavailable", StatusCode::SERVICE_UNAVAILABLE),
-        Code::DataLoss => ("data_loss", StatusCode::INTERNAL_SERVER_ERROR),
-        Code::Unauthenticated => ("unauthenticated", StatusCode::UNAUTHORIZED),
+        Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::AlreadyExists | Code::Aborted => StatusCode::CONFLICT,
+        Code::PermissionDenied => StatusCode::FORBIDDEN,
+        Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::Unknown | Code::Internal | Code::DataLoss => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// The code as Connect writes it: one l in canceled, all small.
+fn connect_word(code: Code) -> String {
+    match code {
+        Code::Cancelled => "canceled".to_owned(),
+        code => code_word(code).to_lowercase(),
     }
 }
 

@@ -163,6 +163,7 @@ impl Port {
             }
         }
         drop(self.listener);
+        shared.edge.close_streams();
         tokio::select! {
             () = async { while running.join_next().await.is_some() {} } => {}
             () = clock.wait(grace) => {

@@ -19,10 +19,19 @@ pub mod tls;
 
 use std::sync::Arc;
 
+use clawjob_proto::v1::executor_service_server::ExecutorServiceServer;
+use tonic::{codec::CompressionEncoding, service::Routes};
+
 use crate::{
     clock::Clock,
+    hub::Hub,
     store::{self, SharedStore},
+    telemetry::metrics,
 };
+use auth::Auth;
+use edge::Edge;
+use gate::Gate;
+use health::Health;
 
 /// Entries on a page when the caller names no size.
 pub const PAGE_SIZE_DEFAULT: u32 = 50;
@@ -65,6 +74,8 @@ impl Default for ApiSettings {
 pub struct Api {
     /// Where everything is kept.
     pub store: SharedStore,
+    /// The executors connected to this node.
+    pub hub: Arc<Hub>,
     /// The only source of `now`.
     pub clock: Arc<dyn Clock>,
     /// What the operator set.
@@ -80,11 +91,47 @@ impl Api {
     /// The store's, when it can't be read.
     pub async fn new(
         store: SharedStore,
+        hub: Arc<Hub>,
         clock: Arc<dyn Clock>,
         settings: ApiSettings,
     ) -> store::Result<Arc<Self>> {
         let fresh: [u8; 32] = rand::random();
         let page_key = store.cluster_secret("page_key", fresh.to_vec()).await?;
-        Ok(Arc::new(Self { store, clock, settings, page_key }))
+        Ok(Arc::new(Self { store, hub, clock, settings, page_key }))
     }
+}
+
+/// Everything that is served on the one port.
+///
+/// # Errors
+/// A descriptor set that reflection can't read: a fault of the build.
+pub fn edge(
+    api: Arc<Api>,
+    auth: Arc<Auth>,
+    health: &Arc<Health>,
+) -> Result<Arc<Edge>, tonic_reflection::server::Error> {
+    let sessions = session::SessionService::new(api.clone(), api.hub.clone());
+    let sessions = ExecutorServiceServer::from_arc(sessions)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .max_decoding_message_size(REQUEST_BYTES_MAX);
+    let routes = Routes::default()
+        .add_service(sessions)
+        .add_service(health.service())
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?);
+    let shown = pages::Metrics {
+        text: Arc::new(|| metrics().text()),
+        open: api.settings.metrics_open,
+    };
+    let pages = pages::router(health.clone(), auth.clone(), shown);
+    let gate = Gate::new(auth, api.clock.clone());
+    Ok(Edge::new(api, gate, routes, pages))
+}
+
+/// The contract, health, and the messages that errors carry, for tools that ask.
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(clawjob_proto::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
 }
