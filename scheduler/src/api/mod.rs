@@ -6,16 +6,24 @@
 pub mod auth;
 pub mod bridge;
 pub mod caller;
+pub mod convert;
 pub mod edge;
+pub mod filter;
 pub mod gate;
 pub mod health;
 pub mod json_error;
 pub mod listen;
+pub mod mask;
 pub mod pages;
+pub mod paging;
+pub mod request_id;
 pub mod rules;
+#[cfg(test)]
+pub(crate) mod sample;
 pub mod session;
 pub mod status;
 pub mod tls;
+pub mod validate;
 
 use std::sync::Arc;
 

@@ -105,6 +105,11 @@ impl Violations {
         }
     }
 
+    /// The field is wrong, for no more special reason than [`FIELD_INVALID`].
+    pub fn invalid(&mut self, field: impl Into<String>, description: impl Into<String>) {
+        self.add(field, FIELD_INVALID, description);
+    }
+
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()

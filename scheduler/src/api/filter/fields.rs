@@ -1,0 +1,69 @@
+//! What the lists can be filtered by.
+
+/// How a field is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Free text: `=`, `!=`, and `:` for a part of it.
+    Text,
+    /// A name that is only ever equal or not.
+    Name,
+    /// The id or full name of an executor.
+    Executor,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// An instant.
+    Time,
+}
+
+/// The fields of one list, labels aside.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields(&'static [(&'static str, Kind)]);
+
+impl Fields {
+    /// The field of that name.
+    pub fn find(&self, name: &str) -> Option<(&'static str, Kind)> {
+        self.0.iter().find(|(known, _)| *known == name).copied()
+    }
+
+    /// All names, for a message.
+    pub fn names(&self) -> String {
+        let names: Vec<&str> = self.0.iter().map(|(name, _)| *name).collect();
+        format!("{}, labels.KEY", names.join(", "))
+    }
+}
+
+/// Fields of ListJobs.
+pub const JOB_FIELDS: Fields = Fields(&[
+    ("state", Kind::Word(&["ACTIVE", "PAUSED", "EXPIRED"])),
+    ("handler", Kind::Text),
+    ("owner", Kind::Text),
+    ("display_name", Kind::Text),
+    ("name", Kind::Text),
+    ("next_fire_time", Kind::Time),
+]);
+
+/// Fields of ListRuns and WatchRuns.
+pub const RUN_FIELDS: Fields = Fields(&[
+    ("job", Kind::Name),
+    (
+        "state",
+        Kind::Word(&[
+            "SCHEDULED",
+            "QUEUED",
+            "DISPATCHED",
+            "RUNNING",
+            "CANCELING",
+            "RETRY_WAIT",
+            "SUCCEEDED",
+            "FAILED",
+            "CANCELED",
+            "TIMED_OUT",
+            "LOST",
+            "SKIPPED",
+        ]),
+    ),
+    ("trigger", Kind::Word(&["SCHEDULE", "API", "RERUN", "MISFIRE", "CHAIN", "BACKFILL"])),
+    ("executor", Kind::Executor),
+    ("create_time", Kind::Time),
+    ("fire_time", Kind::Time),
+]);

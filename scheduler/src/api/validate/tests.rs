@@ -1,0 +1,173 @@
+use std::time::Duration;
+
+use super::*;
+use crate::model::{
+    ids::{AppId, JobId},
+    job::{JobState, Placement},
+    schedule::Dialect,
+};
+
+fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_800_000_000, 0).expect("in range")
+}
+
+/// The job that a spec is checked for.
+fn frame() -> Job {
+    Job {
+        id: JobId(0),
+        app: AppId(0),
+        app_name: "a".into(),
+        name: "j".into(),
+        partition: JobId(0).partition(),
+        state: JobState::Active,
+        spec: Arc::default(),
+        revision: 1,
+        version: 1,
+        created_at: now(),
+        updated_at: now(),
+        updated_by: String::new(),
+        pause_until: None,
+        pause_reason: String::new(),
+        effective_from: now(),
+        next_fire_at: None,
+        problem: String::new(),
+        deleted: false,
+    }
+}
+
+fn good() -> JobSpec {
+    JobSpec { handler: "hello".to_owned(), ..JobSpec::default() }
+}
+
+fn cron(text: &str) -> Schedule {
+    let trigger = Trigger::Cron { text: text.to_owned(), dialect: None };
+    Schedule { trigger, ..Schedule::default() }
+}
+
+fn check(spec: &mut JobSpec, schedules: Schedules) -> Result<(), (&'static str, String)> {
+    let mut bad = Violations::new();
+    job(&frame(), spec, schedules, now(), &mut bad);
+    bad.finish().map_err(|error| (error.reason(), error.message().to_owned()))
+}
+
+fn fault(change: impl FnOnce(&mut JobSpec)) -> (&'static str, String) {
+    let mut spec = good();
+    change(&mut spec);
+    check(&mut spec, Schedules::Changed).expect_err("a fault")
+}
+
+#[test]
+fn a_plain_job_is_fine_and_is_stored_with_the_dialect_that_was_found() {
+    let mut spec = good();
+    spec.schedules = vec![cron("*/5 * * * *"), cron("0 0 9 ? * MON")];
+    check(&mut spec, Schedules::Changed).expect("no fault");
+    let dialects: Vec<_> = spec
+        .schedules
+        .iter()
+        .map(|schedule| match &schedule.trigger {
+            Trigger::Cron { dialect, .. } => *dialect,
+            _ => None,
+        })
+        .collect();
+    assert_eq!(dialects, [Some(Dialect::Unix), Some(Dialect::Quartz)]);
+}
+
+#[test]
+fn x18_an_expression_that_never_matches_is_refused_at_save_with_a_reason() {
+    for text in ["0 0 31 2 *", "0 0 0 30 2 ?"] {
+        let (_, message) = fault(|spec| spec.schedules = vec![cron("* * * * *"), cron(text)]);
+        assert!(message.starts_with("job.schedules[1].cron: "), "{message}");
+    }
+    let past = Schedule {
+        trigger: Trigger::At(now() - chrono::TimeDelta::seconds(1)),
+        ..Schedule::default()
+    };
+    let (reason, message) = fault(|spec| spec.schedules = vec![past.clone()]);
+    assert_eq!(reason, "NEVER_FIRES", "{message}");
+    let mut spec = good();
+    spec.schedules = vec![past];
+    check(&mut spec, Schedules::AsBefore).expect("it has done its work");
+}
+
+#[test]
+fn all_faults_come_at_once_each_under_its_field() {
+    let (_, message) = fault(|spec| {
+        spec.handler = String::new();
+        spec.display_name = "x".repeat(200);
+        spec.owner = "a\u{7}b".to_owned();
+        spec.labels = [("bad key".to_owned(), String::new())].into();
+        spec.retry.max_attempts = 0;
+        spec.retry.multiplier = f64::NAN;
+        spec.retry.jitter = 2.0;
+        spec.retry.max_backoff = Duration::ZERO;
+        spec.priority = i32::MIN;
+        spec.max_queued = u32::MAX;
+        spec.schedules = vec![
+            cron("61 * * * *"),
+            Schedule { time_zone: "Mars/Olympus".to_owned(), ..cron("* * * * *") },
+        ];
+    });
+    for field in [
+        "job.handler: ",
+        "job.display_name: ",
+        "job.owner: ",
+        "job.labels[\"bad key\"]: ",
+        "job.retry.max_attempts: ",
+        "job.retry.multiplier: ",
+        "job.retry.jitter: ",
+        "job.retry.max_backoff: ",
+        "job.priority: ",
+        "job.max_queued: ",
+        "job.schedules[0].cron: ",
+        "job.schedules[1].time_zone: ",
+    ] {
+        assert!(message.contains(field), "{field} is missing in {message}");
+    }
+}
+
+#[test]
+fn what_this_server_cannot_do_is_refused_and_never_ignored() {
+    let changes: [(&str, fn(&mut JobSpec)); 11] = [
+        ("job.placement.shard_total", |spec| spec.placement.shard_total = 2),
+        ("job.placement.broadcast", |spec| spec.placement.broadcast = true),
+        ("job.on_success", |spec| spec.on_success = vec!["apps/a/jobs/b".to_owned()]),
+        ("job.on_failure", |spec| spec.on_failure = vec!["apps/a/jobs/b".to_owned()]),
+        ("job.overlap", |spec| spec.overlap = OverlapPolicy::Replace),
+        ("job.misfire", |spec| spec.misfire = MisfirePolicy::FireAll),
+        ("job.placement.route", |spec| spec.placement.route = RouteStrategy::ConsistentHash),
+        ("job.placement.route", |spec| spec.placement.route = RouteStrategy::Failover),
+        ("job.placement.route_key", |spec| spec.placement.route_key = "k".to_owned()),
+        ("job.placement.busy_threshold", |spec| spec.placement.busy_threshold = 0.5),
+        ("job.schedules[0].include_calendars", |spec| {
+            spec.schedules =
+                vec![Schedule { include_calendars: vec!["c".to_owned()], ..cron("* * * * *") }];
+        }),
+    ];
+    for (field, change) in changes {
+        let (reason, message) = fault(change);
+        assert_eq!(reason, NOT_SUPPORTED, "{message}");
+        let wanted = format!("{field}: is not supported by this server yet");
+        assert!(message.starts_with(&wanted), "{message}");
+    }
+    for route in [
+        RouteStrategy::RoundRobin,
+        RouteStrategy::Random,
+        RouteStrategy::First,
+        RouteStrategy::Last,
+        RouteStrategy::LeastLoaded,
+    ] {
+        let placement = Placement { route, ..Placement::default() };
+        check(&mut JobSpec { placement, ..good() }, Schedules::Changed).expect("supported");
+    }
+}
+
+#[test]
+fn a_spread_that_holds_very_many_fire_times_is_refused() {
+    let hour = Duration::from_secs(3600);
+    let (_, message) =
+        fault(|spec| spec.schedules = vec![Schedule { spread: hour, ..cron("* * * * * *") }]);
+    assert!(message.starts_with("job.schedules[0].spread: "), "{message}");
+    let mut spec = good();
+    spec.schedules = vec![Schedule { spread: hour, ..cron("* * * * *") }];
+    check(&mut spec, Schedules::Changed).expect("sixty are fine");
+}
