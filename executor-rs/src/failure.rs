@@ -219,8 +219,9 @@ pub(crate) fn cut_middle(text: String, max: usize) -> String {
         return text;
     }
     let half = max.saturating_sub(MARK.len()) / 2;
-    let head = text.floor_char_boundary(half);
-    let tail = text.ceil_char_boundary(text.len() - half);
+    let is_border = |at: &usize| text.is_char_boundary(*at);
+    let head = (0..=half).rev().find(is_border).unwrap_or(0);
+    let tail = (text.len() - half..=text.len()).find(is_border).unwrap_or(text.len());
     format!("{}{MARK}{}", &text[..head], &text[tail..])
 }
 

@@ -1,5 +1,7 @@
 //! Tracing with a subscriber for the whole process, as a real executor has one.
 
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
 #[path = "conformance/fake.rs"]
 #[allow(dead_code, reason = "this test needs a part of it")]
 mod fake;

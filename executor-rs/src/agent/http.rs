@@ -209,7 +209,7 @@ async fn answer(target: &Allowed, mut response: Response) -> Result<Output, Fail
         return Err(wait.map_or(failure.clone(), |wait| failure.retry_after(wait)));
     }
     let parsed = if json && !truncated { serde_json::from_slice(&body).ok() } else { None };
-    let body = parsed.or_else(|| (!text.is_empty()).then(|| serde_json::Value::String(text)));
+    let body = parsed.or((!text.is_empty()).then_some(serde_json::Value::String(text)));
     Ok(Output { status: status.as_u16(), body, body_truncated: truncated })
 }
 

@@ -81,10 +81,10 @@ impl Memory {
     }
 
     pub(super) fn expire(&mut self, now: Instant) {
-        while let Some((until, key)) = self.order.pop_front_if(|(until, _)| *until <= now) {
+        while let Some((until, key)) = pop_due(&mut self.order, now) {
             self.drop_result(until, &key);
         }
-        while let Some((until, key)) = self.graves.pop_front_if(|(until, _)| *until <= now) {
+        while let Some((until, key)) = pop_due(&mut self.graves, now) {
             self.drop_tombstone(until, &key);
         }
     }
@@ -106,4 +106,9 @@ impl Memory {
             self.tombstones.remove(key);
         }
     }
+}
+
+fn pop_due(queue: &mut VecDeque<(Instant, Key)>, now: Instant) -> Option<(Instant, Key)> {
+    let due = queue.front().is_some_and(|(until, _)| *until <= now);
+    if due { queue.pop_front() } else { None }
 }

@@ -104,8 +104,9 @@ impl Link {
     /// When the acknowledged heartbeat was sent.
     pub(super) fn on_ack(&mut self, now: Instant, seq: u64) -> Option<Instant> {
         let mut sent_at = None;
-        while let Some((_, sent)) = self.unacked.pop_front_if(|(sent, _)| *sent <= seq) {
-            sent_at = Some(sent);
+        while let Some((_, sent)) = self.unacked.front().filter(|(unacked, _)| *unacked <= seq) {
+            sent_at = Some(*sent);
+            self.unacked.pop_front();
         }
         self.heard = now;
         sent_at

@@ -113,8 +113,8 @@ impl Pump {
 
     /// Results that got no answer on this session for long.
     fn resend(&mut self, now: Instant, engine: &Engine) {
-        let due = |sent: &Instant| *sent + RESULT_RESEND_AFTER <= now;
-        while let Some((_, key)) = self.sent.pop_front_if(|(sent, _)| due(sent)) {
+        while self.sent.front().is_some_and(|(sent, _)| *sent + RESULT_RESEND_AFTER <= now) {
+            let Some((_, key)) = self.sent.pop_front() else { break };
             if engine.result(&key).is_some() {
                 self.ready.insert(key, now);
             }

@@ -23,7 +23,10 @@ shell:
   commands:
     greet:
       program: sh
-      args: ["-c", "echo hello \"$0\"; echo attempt $CLAWJOB_ATTEMPT at $CLAWJOB_FIRE_TIME >&2", "{who}"]
+      args:
+        - "-c"
+        - "echo hello \"$0\"; echo attempt $CLAWJOB_ATTEMPT at $CLAWJOB_FIRE_TIME >&2"
+        - "{who}"
       env: {LC_ALL: C}
     fail: {program: sh, args: ["-c", "echo no space >&2; exit 3"]}
     missing: {program: /no/such/program}

@@ -14,12 +14,14 @@ use clawjob_proto::v1::{
     session_request::Frame as Up,
     session_response::Frame as Down,
 };
+use futures::StreamExt as _;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::metadata::MetadataMap;
+use tonic::transport::{Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 
 /// Longest wait for anything that must happen.
@@ -52,6 +54,7 @@ pub(crate) struct Fake {
 struct Shared {
     sessions: mpsc::Sender<Session>,
     refusals: Mutex<VecDeque<Status>>,
+    connections: watch::Sender<usize>,
     dials: AtomicUsize,
     /// Headers are held back until the Hello has come.
     late_headers: AtomicBool,
@@ -59,31 +62,38 @@ struct Shared {
 
 impl Fake {
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Self::on(listener)
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), None)
+    }
+
+    pub(crate) async fn start_tls(tls: ServerTlsConfig) -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), Some(tls))
     }
 
     /// On the same port as one that is gone.
     pub(crate) async fn start_at(addr: SocketAddr) -> Self {
-        Self::on(TcpListener::bind(addr).await.unwrap())
+        Self::on(TcpListener::bind(addr).await.unwrap(), None)
     }
 
-    fn on(listener: TcpListener) -> Self {
+    fn on(listener: TcpListener, tls: Option<ServerTlsConfig>) -> Self {
         let addr = listener.local_addr().unwrap();
         let (sessions_tx, sessions) = mpsc::channel(16);
         let shared = Arc::new(Shared {
             sessions: sessions_tx,
             refusals: Mutex::default(),
+            connections: watch::Sender::new(0),
             dials: AtomicUsize::new(0),
             late_headers: AtomicBool::new(false),
         });
         let service = ExecutorServiceServer::new(Service(shared.clone()));
+        let mut builder = Server::builder();
+        if let Some(tls) = tls {
+            builder = builder.tls_config(tls).unwrap();
+        }
+        let connections = shared.clone();
+        let incoming = TcpListenerStream::new(listener)
+            .inspect(move |_| connections.connections.send_modify(|n| *n += 1));
         let server = tokio::spawn(async move {
-            tonic::transport::Server::builder()
-                .add_service(service)
-                .serve_with_incoming(TcpListenerStream::new(listener))
-                .await
-                .unwrap();
+            builder.add_service(service).serve_with_incoming(incoming).await.unwrap();
         });
         Self { addr, shared, sessions, server }
     }
@@ -99,6 +109,12 @@ impl Fake {
 
     pub(crate) fn hold_headers_until_hello(&self) {
         self.shared.late_headers.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until so many connections have come, whatever became of them.
+    pub(crate) async fn connections(&self, count: usize) {
+        let mut connections = self.shared.connections.subscribe();
+        soon("connections", connections.wait_for(|n| *n >= count)).await.unwrap();
     }
 
     pub(crate) fn dials(&self) -> usize {

@@ -1,6 +1,8 @@
 //! The SDK against a scripted scheduler over loopback. Scenarios carry their number in the
 //! contract; times are a tenth of the contract's defaults, given through the Welcome.
 
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
 #[cfg(unix)]
 mod agent;
 mod fake;
@@ -15,3 +17,4 @@ mod runs;
 mod shutdown;
 #[cfg(unix)]
 mod signals;
+mod tls;
