@@ -9,6 +9,7 @@ use crate::{
     apply::{ApplyArgs, ExportArgs},
     apps::AppsCommand,
     cron::CronCommand,
+    error::EXIT_CODES_HELP,
     executors::{ExecutorsCommand, HandlersCommand},
     jobs::JobsCommand,
     runs::RunsCommand,
@@ -43,10 +44,10 @@ pub struct ClientArgs {
     )]
     pub ca_file: Option<PathBuf>,
 
-    /// How to print: a table for people, or the contract's JSON, or the same as YAML
+    /// How to print: table (for people), json (the contract's own) or yaml (the same)
     #[arg(
         short = 'o', long, global = true, value_enum, default_value_t, value_name = "FORMAT",
-        help_heading = HEADING
+        help_heading = HEADING, hide_possible_values = true
     )]
     pub output: OutputFormat,
 }
@@ -67,10 +68,10 @@ pub enum OutputFormat {
 #[derive(Subcommand, Debug, Clone)]
 pub enum ClientCommand {
     /// Jobs: what runs, when and where
-    #[command(subcommand)]
+    #[command(subcommand, after_help = EXIT_CODES_HELP)]
     Jobs(JobsCommand),
     /// Runs: what happened
-    #[command(subcommand)]
+    #[command(subcommand, after_help = EXIT_CODES_HELP)]
     Runs(RunsCommand),
     /// Executors: who does the work
     #[command(subcommand)]
@@ -82,6 +83,7 @@ pub enum ClientCommand {
     #[command(subcommand)]
     Apps(AppsCommand),
     /// Make the server's jobs equal to a file
+    #[command(after_help = EXIT_CODES_HELP)]
     Apply(ApplyArgs),
     /// Print jobs in the shape that `apply` takes
     Export(ExportArgs),

@@ -18,7 +18,7 @@ use clawjob_proto::v1::{
 use crate::{args::ClientArgs, error::CliError, terminal::Terminal, time, token};
 
 /// Where a server of this machine listens unless told otherwise.
-const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7700";
+pub(crate) const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7700";
 /// Time for TCP and TLS to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for an answer, unless the call asks the server to wait.

@@ -12,10 +12,16 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Decides whether and when a lost stream is opened again.
 #[derive(Debug, Default)]
 pub(crate) struct Reconnect {
+    opened: bool,
     failures: u32,
 }
 
 impl Reconnect {
+    /// The stream was opened: from now on a loss is no reason to give up.
+    pub(crate) fn opened(&mut self) {
+        self.opened = true;
+    }
+
     /// The stream brought something: the next loss begins with a short wait.
     pub(crate) fn worked(&mut self) {
         self.failures = 0;
@@ -30,7 +36,7 @@ impl Reconnect {
     /// Tells of the loss and waits.
     ///
     /// # Errors
-    /// The loss itself, when another try could not help.
+    /// The loss itself, when another try could not help, or when none has ever worked.
     pub(crate) async fn after(
         &mut self,
         ctx: &mut Context<'_>,
@@ -41,7 +47,7 @@ impl Reconnect {
             CliError::Status(status) => client::is_transient(status),
             _ => false,
         };
-        if !lost {
+        if !lost || !self.opened {
             return Err(error);
         }
         if self.failures == 0 {

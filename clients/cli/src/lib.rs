@@ -3,6 +3,8 @@
 //! They know the contract only. [`ClientCommand`] and [`ClientArgs`] are flattened into the
 //! binary's own parser; [`run`] carries a command out and returns the process's exit code.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod apply;
 mod apps;
 mod args;
@@ -13,6 +15,7 @@ mod error;
 mod executors;
 mod filter;
 mod follow;
+mod hints;
 mod jobs;
 mod names;
 mod output;
@@ -33,6 +36,7 @@ use std::process::ExitCode;
 pub use crate::{
     args::{ClientArgs, ClientCommand, OutputFormat},
     error::{CliError, EXIT_CODES_HELP},
+    hints::hints,
     terminal::Terminal,
 };
 use context::Context;

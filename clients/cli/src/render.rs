@@ -13,7 +13,11 @@ pub(crate) fn error(error: &CliError) -> String {
         CliError::Unreachable(refusals) => {
             lines.push(format!("error: {error}"));
             for (url, reason) in refusals {
-                lines.push(format!("  {}: {}", text::line(url), text::line(reason)));
+                lines.push(format!(
+                    "  {}: {}",
+                    text::line(url.trim_end_matches('/')),
+                    text::line(reason)
+                ));
             }
             lines.push(
                 "  try: start one with `clawjob dev`, or name it with --endpoint or \

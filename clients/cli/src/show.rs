@@ -55,8 +55,8 @@ fn spell(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     let text = match whole {
         _ if seconds < 1.0 => format!("{:.0}ms", seconds * 1e3),
-        0..10 => format!("{seconds:.1}s"),
-        10..60 => format!("{whole}s"),
+        0..10 if (seconds * 10.0).round() % 10.0 != 0.0 => format!("{seconds:.1}s"),
+        0..60 => format!("{whole}s"),
         60..3_600 => format!("{}m{:02}s", whole / 60, whole % 60),
         3_600..86_400 => format!("{}h{:02}m", whole / 3_600, whole % 3_600 / 60),
         _ => format!("{}d{:02}h", whole / 86_400, whole % 86_400 / 3_600),
@@ -131,7 +131,8 @@ pub(crate) fn short_names(names: &[String]) -> String {
 }
 
 /// A count, empty for 0, which the contract reads as "none".
-pub(crate) fn count(number: u32) -> String {
+pub(crate) fn count(number: impl Into<u64>) -> String {
+    let number = number.into();
     if number == 0 { String::new() } else { number.to_string() }
 }
 
@@ -158,7 +159,8 @@ mod tests {
             (185.0, "3m05s"),
             (7_380.0, "2h03m"),
             (349_200.0, "4d01h"),
-            (-2.0, "-2.0s"),
+            (5.0, "5s"),
+            (-2.0, "-2s"),
         ] {
             assert_eq!(spell(seconds), text);
         }

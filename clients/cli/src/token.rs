@@ -7,7 +7,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use crate::{args::ClientArgs, terminal::Terminal};
 
 /// Where a server started in this directory leaves the first token.
-const ADMIN_TOKEN_FILE: &str = "clawjob-data/admin.token";
+pub(crate) const ADMIN_TOKEN_FILE: &str = "clawjob-data/admin.token";
 /// Longest token in bytes; more is surely another file.
 const TOKEN_BYTES_MAX: usize = 8 << 10;
 

@@ -1,6 +1,6 @@
 //! Values that flags and files share: durations, instants, pairs, params and words of enums.
 
-use std::{fs, io::Read as _, sync::LazyLock};
+use std::{collections::HashMap, fs, io::Read as _, sync::LazyLock};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clawjob_proto::v1::Payload;
@@ -85,6 +85,27 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Sets `key=value` and removes `key-` in a map; false when there is nothing to do.
+pub(crate) fn edit_pairs(
+    texts: &[String],
+    flag: &str,
+    map: &mut HashMap<String, String>,
+    faults: &mut Vec<String>,
+) -> bool {
+    for text in texts {
+        match (pair(text), text.strip_suffix('-')) {
+            (Ok((key, value)), _) => {
+                map.insert(key, value);
+            }
+            (Err(_), Some(key)) if !key.is_empty() => {
+                map.remove(key);
+            }
+            (Err(fault), _) => faults.push(format!("{flag}: {fault}, nor KEY- to remove it")),
+        }
+    }
+    !texts.is_empty()
+}
+
 /// JSON as a payload, in its shortest text.
 pub(crate) fn payload(value: &serde_json::Value) -> Payload {
     Payload { content_type: "application/json".into(), data: value.to_string().into_bytes().into() }
@@ -150,7 +171,7 @@ fn word(name: &str, prefix: &str) -> String {
 }
 
 /// A parser for flags that take one word of an enum.
-pub(crate) fn one_of(words: &'static Words) -> impl TypedValueParser<Value = i32> + Clone {
+pub(crate) fn one_of(words: &'static Words) -> impl TypedValueParser<Value = i32> {
     PossibleValuesParser::new(words.iter().map(|(word, _)| word.as_str())).map(move |text| {
         // clap has checked it against the same list.
         words.iter().find(|(word, _)| *word == text).map_or(0, |(_, number)| *number)

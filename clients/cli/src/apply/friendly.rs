@@ -28,6 +28,8 @@ pub(super) fn value(job: &Job) -> Result<Map<String, Value>, CliError> {
     if job.state != i32::from(job::State::Paused) {
         map.remove("state");
     }
+    // An empty message says as much as none.
+    map.retain(|_, value| value.as_object().is_none_or(|inner| !inner.is_empty()));
     if let Some(params) = &job.params
         && params.content_type == "application/json"
         && let Ok(plain) = serde_json::from_slice::<Value>(&params.data)

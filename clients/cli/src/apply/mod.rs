@@ -4,6 +4,7 @@ mod diff;
 mod export;
 mod file;
 mod friendly;
+mod hint;
 mod normalize;
 mod plan;
 mod write;

@@ -6,6 +6,7 @@ use clawjob_proto::json::pool;
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
 
+use super::hint;
 use crate::{
     names,
     values::{self, enum_prefix},
@@ -139,7 +140,7 @@ fn message(
                 }
                 out.insert(name, self::field(value, &field, &place, faults));
             }
-            None => faults.push(format!("{place}: unknown{}", hint(&key, descriptor))),
+            None => faults.push(format!("{place}: unknown{}", hint::of(&key, descriptor))),
         }
     }
     Value::Object(out)
@@ -262,33 +263,6 @@ fn seconds(length: &prost_types::Duration) -> String {
         0 => format!("{}s", length.seconds),
         nanos => format!("{}.{nanos:09}s", length.seconds),
     }
-}
-
-/// The known key that an unknown one most resembles.
-fn hint(key: &str, descriptor: &MessageDescriptor) -> String {
-    let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
-    let fields = descriptor.fields().map(|field| field.json_name().to_owned());
-    let nearest = fields.map(|name| (distance(&plain(&name), &plain(key)), name)).min();
-    match nearest {
-        Some((steps, name)) if steps <= 2 => format!("; is {name} meant?"),
-        _ => String::new(),
-    }
-}
-
-/// How many letters must change to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = corner + usize::from(x != *y);
-            corner = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[b.len()]
 }
 
 fn kind_of(value: &Value) -> &'static str {

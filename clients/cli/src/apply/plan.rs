@@ -105,6 +105,8 @@ async fn compare(client: &mut Client, wanted: &Job) -> Result<Action, CliError> 
     };
     let mut job = wanted.clone();
     job.etag.clone_from(&current.etag);
+    // An update leaves the state alone; RPCs of its own change it.
+    job.state = current.state;
     // The server's answer has its defaults filled in as the current job has them: only that makes
     // the comparison fair.
     let checked = jobs::write(client, replacement(job.clone(), true)).await?;

@@ -55,7 +55,7 @@ pub(crate) async fn run(ctx: &mut Context<'_>, args: ApplyArgs) -> Result<(), Cl
         if ctx.format == OutputFormat::Table {
             print(ctx, step, args.dry_run, done.is_ok())?;
         } else {
-            results.push(as_json(step, done.is_ok()));
+            results.push(as_json(step, &done));
         }
     }
     if ctx.format == OutputFormat::Table {
@@ -152,8 +152,11 @@ fn print(ctx: &mut Context<'_>, step: &Step, dry: bool, done: bool) -> Result<()
     Ok(())
 }
 
-fn as_json(step: &Step, done: bool) -> Value {
-    let mut result = json!({ "name": step.name, "action": word(&step.action), "ok": done });
+fn as_json(step: &Step, done: &Result<(), CliError>) -> Value {
+    let mut result = json!({ "name": step.name, "action": word(&step.action), "ok": done.is_ok() });
+    if let Err(e) = done {
+        result["error"] = json!(render::brief(e));
+    }
     if let Action::Update { changes, state, .. } = &step.action {
         let fields = changes.iter().map(|c| json!({"field": c.field, "from": c.from, "to": c.to}));
         result["changes"] = Value::Array(fields.collect());

@@ -21,6 +21,10 @@ use crate::{
 /// How often an update is made anew because the job changed between reading and writing it.
 const UPDATE_TRIES_MAX: u32 = 3;
 
+/// The groups of flags that a file stands in for.
+const FLAG_GROUPS: [&str; 5] =
+    ["ScheduleFlags", "WhatFlags", "PlaceFlags", "FailFlags", "LoadFlags"];
+
 /// What `jobs create` takes.
 #[derive(Args, Debug, Clone)]
 pub struct JobCreateArgs {
@@ -28,7 +32,7 @@ pub struct JobCreateArgs {
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     name: Option<String>,
     /// Create the jobs of this file (- for stdin), in the shape that `apply` takes
-    #[arg(short = 'f', long, value_name = "FILE")]
+    #[arg(short = 'f', long, value_name = "FILE", conflicts_with_all = FLAG_GROUPS)]
     file: Option<String>,
     /// Create it paused
     #[arg(long, conflicts_with = "file")]

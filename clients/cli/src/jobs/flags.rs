@@ -198,7 +198,7 @@ impl WhatFlags {
         set!(paths, self.description => job.description, "description");
         set!(paths, self.owner => job.owner, "owner");
         set!(paths, self.retention => job.run_retention, "run_retention");
-        if pairs(&self.labels, "--label", &mut job.labels, faults) {
+        if values::edit_pairs(&self.labels, "--label", &mut job.labels, faults) {
             note(&mut paths, "labels");
         }
         let own_app = names::split(&job.name).map(|(app, _)| app.to_owned());
@@ -223,32 +223,12 @@ impl WhatFlags {
     }
 }
 
-/// Sets and removes pairs; false when there are none.
-fn pairs(
-    texts: &[String],
-    flag: &str,
-    map: &mut std::collections::HashMap<String, String>,
-    faults: &mut Vec<String>,
-) -> bool {
-    for text in texts {
-        match (values::pair(text), text.strip_suffix('-')) {
-            (Ok((key, value)), _) => {
-                map.insert(key, value);
-            }
-            (Err(_), Some(key)) if !key.is_empty() => {
-                map.remove(key);
-            }
-            (Err(fault), _) => faults.push(format!("{flag}: {fault}, nor KEY- to remove it")),
-        }
-    }
-    !texts.is_empty()
-}
-
 impl PlaceFlags {
     fn apply(&self, job: &mut Job, paths: &mut Vec<String>, faults: &mut Vec<String>) {
         let mut place: Placement = job.placement.clone().unwrap_or_default();
         let before = place.clone();
-        let mut named = pairs(&self.required, "--require", &mut place.required_labels, faults);
+        let mut named =
+            values::edit_pairs(&self.required, "--require", &mut place.required_labels, faults);
         named |= self.route.is_some() || self.route_key.is_some();
         named |= self.shards.is_some() || self.broadcast.is_some();
         if !named {

@@ -120,7 +120,7 @@ pub(super) fn fields(job: &Job, zone: &TimeZone) -> Fields {
         ("owner", Cell::from(&job.owner)),
         ("retention", span(&job.run_retention)),
         ("last run", names::short(&job.last_run).into()),
-        ("revision", job.revision.to_string().into()),
+        ("revision", show::count(job.revision).into()),
         ("created", at(&job.create_time)),
         ("changed", at(&job.update_time)),
         ("changed by", Cell::from(&job.update_by)),
@@ -140,14 +140,15 @@ fn dialects(job: &Job) -> String {
 
 fn retry(job: &Job) -> String {
     let Some(retry) = &job.retry else { return String::new() };
-    match retry.max_attempts {
-        0 | 1 => "none".into(),
-        n => format!(
-            "{} times, after {} × {} up to {}",
-            n - 1,
-            show::duration(retry.initial_backoff.as_ref()),
-            retry.multiplier,
-            show::duration(retry.max_backoff.as_ref())
-        ),
+    let mut text = match retry.max_attempts {
+        0 | 1 => return "none".into(),
+        n => format!("{} times", n - 1),
+    };
+    if let Some(wait) = &retry.initial_backoff {
+        text += &format!(", after {} × {}", show::duration(Some(wait)), retry.multiplier);
     }
+    if let Some(most) = &retry.max_backoff {
+        text += &format!(", at most {}", show::duration(Some(most)));
+    }
+    text
 }

@@ -95,14 +95,22 @@ struct Place {
 
 async fn follow(ctx: &mut Context<'_>, name: String, args: &RunLogsArgs) -> Result<(), CliError> {
     let mut place = Place { attempt: args.attempt.unwrap_or_default(), ..Place::default() };
+    let mut reconnect = Reconnect::default();
     loop {
-        tail(ctx, &name, args.level.unwrap_or_default(), &mut place).await?;
+        let level = args.level.unwrap_or_default();
+        tail(ctx, &name, level, &mut place, &mut reconnect).await?;
         if args.attempt.is_some() {
             return Ok(());
         }
         // The attempt has ended; the run may go on with another.
         loop {
-            let run = get(&mut ctx.client, name.clone(), RunView::Basic).await?;
+            let run = match get(&mut ctx.client, name.clone(), RunView::Basic).await {
+                Ok(run) => run,
+                Err(e) => {
+                    reconnect.after(ctx, e).await?;
+                    continue;
+                }
+            };
             if run.attempt > place.attempt && place.attempt > 0 {
                 place = Place { attempt: place.attempt + 1, ..Place::default() };
                 break;
@@ -125,8 +133,8 @@ async fn tail(
     name: &str,
     min_level: i32,
     place: &mut Place,
+    reconnect: &mut Reconnect,
 ) -> Result<(), CliError> {
-    let mut reconnect = Reconnect::default();
     loop {
         let rq = TailRunLogsRequest {
             name: name.to_owned(),
@@ -142,6 +150,7 @@ async fn tail(
                 continue;
             }
         };
+        reconnect.opened();
         loop {
             match stream.message().await {
                 Ok(Some(batch)) => {

@@ -156,7 +156,7 @@ pub(crate) async fn run(ctx: &mut Context<'_>, command: RunsCommand) -> Result<(
 fn print(ctx: &mut Context<'_>, run: &Run) -> Result<(), CliError> {
     output::message(ctx.term, ctx.format, run, show::fields)?;
     if ctx.format == crate::args::OutputFormat::Table {
-        show::attempts(ctx.term, run)?;
+        show::details(ctx.term, run)?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::{
     output::{Columns, Fields, ListPrinter},
     show::{self, Cell, word_of},
     terminal::Terminal,
+    text,
 };
 
 /// The columns of lists of runs.
@@ -108,14 +109,12 @@ pub(super) fn fields(run: &Run, zone: &TimeZone) -> Fields {
         0 => String::new(),
         n => format!("{n}, up to {}", show::instant(run.missed_until_time.as_ref(), zone)),
     };
-    let stack = run.failure.as_ref().map(|failure| failure.stack.as_str()).unwrap_or_default();
     vec![
         ("run", names::short(&run.name).into()),
         ("job", names::short(&run.job).into()),
-        ("job revision", run.job_revision.to_string().into()),
+        ("job revision", show::count(run.job_revision).into()),
         ("state", show::run_state_cell(run.state)),
         ("why", why(run).into()),
-        ("stack", Cell::from(stack)),
         ("trigger", word_of!(Trigger, "TRIGGER_", run.trigger).to_lowercase().into()),
         ("triggered by", Cell::from(&run.triggered_by)),
         ("rerun of", names::short(&run.rerun_of).into()),
@@ -139,8 +138,12 @@ pub(super) fn fields(run: &Run, zone: &TimeZone) -> Fields {
     ]
 }
 
-/// The table of a run's attempts, when there are any.
-pub(super) fn attempts(term: &mut Terminal, run: &Run) -> Result<(), CliError> {
+/// What takes several lines: the stack of a failure, and the table of the attempts.
+pub(super) fn details(term: &mut Terminal, run: &Run) -> Result<(), CliError> {
+    let stack = run.failure.as_ref().map(|failure| failure.stack.as_str()).unwrap_or_default();
+    if !stack.is_empty() {
+        writeln!(term.out, "\n  {}", text::block(stack, "  "))?;
+    }
     if run.attempts.is_empty() {
         return Ok(());
     }

@@ -11,6 +11,7 @@ use crate::{
     client::{Call, runs},
     context::Context,
     error::CliError,
+    follow::Reconnect,
     names,
     show::is_final,
     text, time, values,
@@ -57,7 +58,7 @@ pub(super) async fn until_ended(
     name: String,
     timeout: Option<prost_types::Duration>,
 ) -> Result<(), CliError> {
-    let begin = time::now();
+    let (begin, mut reconnect) = (time::now(), Reconnect::default());
     let limit = timeout.map(|t| Duration::new(t.seconds.max(0) as u64, t.nanos.max(0) as u32));
     loop {
         let waited = Duration::try_from(time::now().duration_since(begin)).unwrap_or_default();
@@ -71,7 +72,15 @@ pub(super) async fn until_ended(
         };
         let rq = WaitRunRequest { name: name.clone(), timeout: Some(wanted) };
         let rpc = async |ch, rq| runs(ch).wait_run(rq).await;
-        let run = ctx.client.call(Call::waiting(slice), rq, rpc).await?;
+        let run = match ctx.client.call(Call::waiting(slice), rq, rpc).await {
+            Ok(run) => run,
+            Err(e) => {
+                reconnect.after(ctx, e).await?;
+                continue;
+            }
+        };
+        reconnect.opened();
+        reconnect.worked();
         if is_final(run.state) {
             if ctx.format == OutputFormat::Table {
                 let line = show::line(&run, &ctx.term.zone);

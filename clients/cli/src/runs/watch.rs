@@ -56,6 +56,7 @@ pub(super) async fn run(ctx: &mut Context<'_>, args: RunWatchArgs) -> Result<(),
                 continue;
             }
         };
+        reconnect.opened();
         loop {
             match stream.message().await {
                 Ok(Some(event)) => {

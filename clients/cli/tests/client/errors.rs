@@ -1,0 +1,129 @@
+//! Exit codes, how errors read, and repeats over several endpoints.
+
+use std::time::Duration;
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::{fake::Fake, harness::Session};
+
+#[tokio::test]
+async fn a_missing_job_exits_3_with_reason_request_id_and_remedy() {
+    let (_fake, url) = Fake::start().await;
+    let done = Session::new(url).run(&["jobs", "get", "demo/x"]).await;
+    assert_eq!(done.exit, 3);
+    assert_eq!(done.out, "");
+    for wanted in ["NOT_FOUND, JOB_NOT_FOUND", "request id: r-2", "clawjob jobs list"] {
+        assert!(done.err.contains(wanted), "{wanted}: {}", done.err);
+    }
+}
+
+#[tokio::test]
+async fn a_missing_or_wrong_token_exits_4() {
+    let (_fake, url) = Fake::start().await;
+    let mut session = Session::new(url);
+    session.token = None;
+    let done = session.run(&["whoami"]).await;
+    assert_eq!(done.exit, 4);
+    assert!(done.err.contains("TOKEN_INVALID") && done.err.contains("CLAWJOB_TOKEN"), "{done:?}");
+}
+
+#[tokio::test]
+async fn every_violation_is_told_and_the_exit_code_is_2() {
+    let (_fake, url) = Fake::start().await;
+    let session = Session::new(url);
+    session.file("j", "{name: a/b, cron: '1 2'}");
+    let done = session.run(&["jobs", "create", "-f", "j"]).await;
+    assert_eq!(done.exit, 2);
+    assert!(done.err.contains("\n  job.handler: is empty: name a handler\n"), "{}", done.err);
+    assert!(done.err.contains("\n  job.schedules[0].cron: "), "{}", done.err);
+}
+
+#[tokio::test]
+async fn a_taken_id_exits_6() {
+    let (_fake, url) = Fake::start().await;
+    let session = Session::new(url);
+    let create = ["jobs", "create", "demo/a", "--handler", "h"];
+    session.ok(&create).await;
+    assert_eq!(session.run(&create).await.exit, 6);
+}
+
+#[tokio::test]
+async fn wrong_usage_exits_2_without_a_call() {
+    let (fake, url) = Fake::start().await;
+    let session = Session::new(url);
+    for args in [
+        &["jobs", "get", "no-app"][..],
+        &["jobs", "create", "demo/a"],
+        &["jobs", "create", "-f", "jobs.yaml", "--cron", "@daily"],
+        &["jobs", "create", "-f", "jobs.yaml", "demo/a"],
+        &["jobs", "update", "demo/a", "--overlap", "maybe"],
+        &["runs", "logs", "a/b/c"],
+        &["nonsense"],
+        &["--app", "a/b", "jobs", "list"],
+        &["tokens", "create", "x"],
+    ] {
+        let done = session.run(args).await;
+        assert_eq!(done.exit, 2, "{args:?} {done:?}");
+        assert!(!done.err.is_empty());
+    }
+    assert!(fake.state().calls.is_empty());
+}
+
+#[tokio::test]
+async fn no_server_exits_5_and_names_the_url() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let done = Session::new(&url).run(&["jobs", "list"]).await;
+    assert_eq!(done.exit, 5);
+    assert!(done.err.contains(&url) && done.err.contains("clawjob dev"), "{}", done.err);
+}
+
+#[tokio::test]
+async fn the_next_endpoint_is_tried_when_one_is_gone_or_unavailable() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let gone = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let (draining, second) = Fake::start().await;
+    let (healthy, third) = Fake::start().await;
+    draining.state().failures.push_back(Status::unavailable("draining"));
+    let session = Session::new(format!("{gone},{second},{third}"));
+    session.ok(&["whoami"]).await;
+    assert_eq!(draining.state().calls, ["who_am_i"]);
+    assert_eq!(healthy.state().calls, ["who_am_i"]);
+}
+
+#[tokio::test]
+async fn a_change_under_a_request_id_is_repeated_and_a_delete_is_not() {
+    let (fake, url) = Fake::start().await;
+    let session = Session::new(url);
+    let mut details = ErrorDetails::new();
+    details.set_retry_info(Some(Duration::from_millis(1)));
+    let busy = || Status::with_error_details(Code::Unavailable, "busy", details.clone());
+    fake.state().failures.extend([busy(), busy()]);
+    session.ok(&["jobs", "create", "demo/a", "--handler", "h"]).await;
+    assert_eq!(fake.state().calls, ["create_job"; 3]);
+    fake.state().failures.push_back(busy());
+    let done = session.run(&["jobs", "delete", "demo/a"]).await;
+    assert_eq!(done.exit, 5);
+    assert_eq!(fake.state().calls.iter().filter(|c| **c == "delete_job").count(), 1);
+}
+
+#[tokio::test]
+async fn text_of_a_server_never_reaches_the_terminal_raw() {
+    let (fake, url) = Fake::start().await;
+    let session = Session::new(url);
+    session.ok(&["jobs", "create", "demo/a", "--handler", "h\x1b]0;own\x07\u{9b}2J"]).await;
+    for format in ["table", "json", "yaml"] {
+        for args in [&["-o", format, "jobs", "get", "demo/a"][..], &["-o", format, "jobs", "list"]]
+        {
+            let out = session.ok(args).await;
+            assert!(!out.contains(['\x1b', '\x07', '\u{9b}']), "{out:?}");
+        }
+    }
+    fake.state().failures.push_back(Status::internal("bad \x1b[2J"));
+    let done = session.run(&["whoami"]).await;
+    assert_eq!(done.exit, 10);
+    assert!(!done.err.contains('\x1b'), "{:?}", done.err);
+}

@@ -1,0 +1,11 @@
+//! The client commands end to end, against a server of the same contract that keeps all in memory.
+#![allow(clippy::unwrap_used)]
+
+mod apply;
+mod errors;
+mod fake;
+mod fake_jobs;
+mod fake_runs;
+mod harness;
+mod jobs;
+mod runs;
