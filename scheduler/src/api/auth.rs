@@ -139,15 +139,6 @@ impl Auth {
         Ok(Caller::new(token))
     }
 
-    /// Looks again whether a caller's token holds: for streams, which outlive their first check.
-    ///
-    /// # Errors
-    /// As [`Auth::authenticate`].
-    pub async fn recheck(&self, caller: &Caller) -> ApiResult<()> {
-        let token = self.token(&caller.token().id).await?;
-        self.holds(&token)
-    }
-
     /// Forgets a token at once, since it was changed here.
     pub fn forget(&self, id: &str) {
         self.cache.lock().remove(id);

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-pub use fields::{Fields, JOB_FIELDS, Kind, RUN_FIELDS};
+pub use fields::{EXECUTOR_FIELDS, Fields, JOB_FIELDS, Kind, RUN_FIELDS};
 pub use matching::matches;
 use parse::{Comparison, Expr, Op};
 

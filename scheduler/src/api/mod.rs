@@ -3,15 +3,20 @@
 //! Every request passes `Edge`: it gets a request id, the authorisation of `auth`, and goes
 //! to a service, to the JSON `bridge`, or to one of the few HTTP pages.
 
+mod apps;
 pub mod auth;
 pub mod bridge;
 pub mod caller;
+pub mod cluster;
 pub mod convert;
 pub mod edge;
 pub mod filter;
+pub mod fleet;
 pub mod gate;
 pub mod health;
+pub mod identity;
 pub mod json_error;
+mod later;
 pub mod listen;
 pub mod mask;
 pub mod pages;
@@ -20,6 +25,7 @@ pub mod request_id;
 pub mod rules;
 #[cfg(test)]
 pub(crate) mod sample;
+pub mod scope;
 pub mod session;
 pub mod status;
 pub mod tls;
@@ -27,7 +33,11 @@ pub mod validate;
 
 use std::sync::Arc;
 
-use clawjob_proto::v1::executor_service_server::ExecutorServiceServer;
+use clawjob_proto::v1::{
+    alarm_service_server::AlarmServiceServer, calendar_service_server::CalendarServiceServer,
+    cluster_service_server::ClusterServiceServer, executor_service_server::ExecutorServiceServer,
+    fleet_service_server::FleetServiceServer, identity_service_server::IdentityServiceServer,
+};
 use tonic::{codec::CompressionEncoding, service::Routes};
 
 use crate::{
@@ -37,9 +47,13 @@ use crate::{
     telemetry::metrics,
 };
 use auth::Auth;
+use cluster::ClusterApi;
 use edge::Edge;
+use fleet::FleetApi;
 use gate::Gate;
 use health::Health;
+use identity::IdentityApi;
+use later::Later;
 
 /// Entries on a page when the caller names no size.
 pub const PAGE_SIZE_DEFAULT: u32 = 50;
@@ -124,6 +138,11 @@ pub fn edge(
         .max_decoding_message_size(REQUEST_BYTES_MAX);
     let routes = Routes::default()
         .add_service(sessions)
+        .add_service(IdentityServiceServer::new(IdentityApi::new(api.clone(), auth.clone())))
+        .add_service(ClusterServiceServer::new(ClusterApi::new(api.clone())))
+        .add_service(FleetServiceServer::new(FleetApi::new(api.clone())))
+        .add_service(CalendarServiceServer::new(Later))
+        .add_service(AlarmServiceServer::new(Later))
         .add_service(health.service())
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

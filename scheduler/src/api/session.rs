@@ -24,6 +24,7 @@ use super::{
     caller::{Caller, Peer},
     status::{ApiError, ApiResult},
 };
+pub(super) use claim::FEATURES;
 use crate::hub::{
     Hub, Link, Refused,
     event::SessionEvent,

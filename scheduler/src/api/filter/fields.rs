@@ -67,3 +67,12 @@ pub const RUN_FIELDS: Fields = Fields(&[
     ("create_time", Kind::Time),
     ("fire_time", Kind::Time),
 ]);
+
+/// Fields of ListExecutors.
+pub const EXECUTOR_FIELDS: Fields = Fields(&[
+    ("state", Kind::Word(&["ONLINE", "SUSPECT", "DRAINING", "OFFLINE"])),
+    ("cordoned", Kind::Word(&["true", "false"])),
+    ("handler", Kind::Text),
+    ("node_id", Kind::Text),
+    ("name", Kind::Text),
+]);

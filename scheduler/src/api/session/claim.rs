@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Optional behaviours this server has.
-const FEATURES: [&str; 5] = ["checkpoint", "drain", "log", "progress", "shard"];
+pub(in crate::api) const FEATURES: [&str; 5] = ["checkpoint", "drain", "log", "progress", "shard"];
 /// Runs looked up in one statement.
 const LOOK_UP_MAX: usize = 500;
 
