@@ -5,12 +5,16 @@
 //! handed to whoever drives the session, and time is a parameter of the machine.
 
 pub mod admission;
+mod drive;
 pub mod event;
 pub mod live;
+pub mod local;
 pub mod outbox;
 pub mod session;
 pub mod settings;
 mod table;
+#[cfg(test)]
+mod tests;
 pub mod upkeep;
 pub mod wire;
 
@@ -21,9 +25,7 @@ use std::{
 };
 
 use chrono::{DateTime, Utc};
-use clawjob_proto::v1::{
-    RunCommand, SessionRequest, SessionResponse, scheduler_drain, session_response::Frame as Down,
-};
+use clawjob_proto::v1::{RunCommand, scheduler_drain};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
@@ -37,16 +39,11 @@ use crate::{
 };
 use admission::Admission;
 use event::{EventKind, EventReceiver, EventSender, Origin, SessionEvent};
-use outbox::{Outbox, Pushed};
-use session::{AckStatus, Effects, End, Moment, Opening, Session};
-use settings::EVENT_QUEUE_MAX;
+use session::{AckStatus, End, Moment};
 
 pub use settings::HubSettings;
 pub use table::Link;
 use table::Table;
-
-/// How often memory of executors that left is looked through.
-const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// An executor that may be given runs of a handler.
 #[derive(Clone, Debug, PartialEq)]
@@ -346,229 +343,6 @@ impl Hub {
     }
 }
 
-// ---- for whoever drives a session ------------------------------------------------------------
-impl Hub {
-    /// May one more session begin now?
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn admit(&self) -> Result<(), Refused> {
-        if *self.draining.lock() {
-            return Err(Refused::Draining);
-        }
-        if self.sessions() >= self.settings.max_sessions {
-            return Err(Refused::Full);
-        }
-        self.admission.lock().admit(self.clock.elapsed()).map_err(Refused::Rate)
-    }
-
-    /// Another process than `instance_id` that holds the executor's name here and gave a sign of
-    /// life within two heartbeat intervals.
-    pub fn living_other(&self, app: AppId, executor: &str, instance_id: &str) -> bool {
-        let Some(link) = self.current(app, executor) else { return false };
-        let session = link.session.lock();
-        let silence = self.clock.elapsed().saturating_sub(session.heard().elapsed);
-        session.instance_id() != instance_id && silence <= self.settings.heartbeat_interval * 2
-    }
-
-    /// Whether the executor has a session here.
-    pub fn knows(&self, app: AppId, executor: &str) -> bool {
-        self.current(app, executor).is_some()
-    }
-
-    /// Begins a session, taking over from an older one of the same executor. The caller sends the
-    /// events on and feeds frames to [`Hub::receive`].
-    ///
-    /// # Errors
-    /// A newer session of the executor is here already.
-    pub fn open(
-        &self,
-        opening: Opening,
-        principal: &str,
-        outbox: Arc<Outbox>,
-    ) -> Result<(Arc<Link>, Vec<SessionEvent>), End> {
-        let at = self.moment();
-        let (origin, session_id) = (opening.origin.clone(), opening.session_id.clone());
-        let mut out = Effects::default();
-        let mut table = self.table.write();
-        let old = table.get(origin.app, &origin.executor).cloned();
-        let before = match &old {
-            Some(old) if old.origin.epoch >= origin.epoch => return Err(End::Superseded),
-            Some(old) => {
-                let handover = old.session.lock().end();
-                table.remove(&old.origin);
-                Some(handover)
-            }
-            None => table.take_handover(origin.app, &origin.executor),
-        };
-        let session = Session::open(opening, before, self.settings.clone(), at, &mut out);
-        let link = Arc::new(Link {
-            origin,
-            principal: principal.to_owned(),
-            session_id,
-            session: Mutex::new(session),
-            outbox,
-            end: Mutex::new(None),
-            ended: Notify::new(),
-        });
-        // Welcome goes first: nobody can reach the session before it is in the table.
-        self.push(&link, out.frames, at);
-        table.insert(link.clone(), at.elapsed);
-        drop(table);
-        match old {
-            // It knows and says Goodbye by itself; whoever drives it sees to that.
-            Some(old) if old.was_asked_to_move() => old.set_end(End::Superseded),
-            Some(old) => close(&old, End::Superseded),
-            None => {}
-        }
-        self.capacity.notify_one();
-        Ok((link, out.events))
-    }
-
-    /// Takes one frame of the executor in. The events are the caller's to send on; while it can't,
-    /// it reads no further frame (see [`Hub::stall`]).
-    pub fn receive(&self, link: &Arc<Link>, frame: SessionRequest) -> Vec<SessionEvent> {
-        self.step(link, |session, at, out| session.frame(frame, at, out)).1
-    }
-
-    /// The caller does not read the session's frames for a while, or reads again.
-    pub fn stall(&self, link: &Arc<Link>, stalled: bool) {
-        let at = self.moment();
-        link.session.lock().set_stalled(stalled, at);
-    }
-
-    /// The stream ended, or is to be ended for the given reason.
-    pub fn finish(&self, link: &Arc<Link>, end: End) {
-        let (mut handover, heard) = {
-            let mut session = link.session.lock();
-            if session.is_over() {
-                drop(session);
-                return close(link, end);
-            }
-            (session.end(), session.heard())
-        };
-        handover.settle();
-        {
-            let mut table = self.table.write();
-            if table.remove(&link.origin).is_some() {
-                table.part(&link.origin, handover, heard.wall, self.clock.elapsed());
-            }
-        }
-        close(link, end);
-    }
-
-    /// Sends the last frame of a session that has ended and was left to say Goodbye by itself.
-    pub fn close(&self, link: &Arc<Link>) {
-        if let Some(end) = link.end() {
-            close(link, end);
-        }
-    }
-
-    /// The process of an ended session will not come back: what it held is lost. The events are
-    /// the caller's to send on.
-    pub fn forsake(&self, origin: &Arc<Origin>) -> Vec<SessionEvent> {
-        let handover = {
-            let mut table = self.table.write();
-            match table.get(origin.app, &origin.executor) {
-                Some(_) => None,
-                None => table.take_handover(origin.app, &origin.executor),
-            }
-        };
-        handover.map(|handover| handover.forsaken(origin)).unwrap_or_default()
-    }
-
-    /// Watches over all sessions; to be called a few times per second.
-    pub fn tick(&self, now: DateTime<Utc>, elapsed: Duration) {
-        let at = Moment { wall: now, elapsed };
-        for link in self.all() {
-            let full_since = link.outbox.full_since();
-            let (_, events) =
-                self.step_at(&link, at, |session, at, out| session.tick(full_since, at, out));
-            events.into_iter().for_each(|event| self.emit(event));
-        }
-        self.flush_backlog();
-        let mut pruned = self.pruned.lock();
-        if elapsed >= *pruned + PRUNE_INTERVAL {
-            *pruned = elapsed;
-            self.table.write().prune(elapsed);
-        }
-    }
-
-    /// The older session of an executor that now lives on another node.
-    fn give_way(&self, link: &Arc<Link>) {
-        let _ = link.session.lock().end();
-        self.table.write().remove(&link.origin);
-        close(link, End::Superseded);
-    }
-
-    fn current(&self, app: AppId, executor: &str) -> Option<Arc<Link>> {
-        self.table.read().get(app, executor).cloned()
-    }
-
-    fn link(&self, app: AppId, executor: &str, epoch: u64) -> Option<Arc<Link>> {
-        self.current(app, executor).filter(|link| link.origin.epoch == epoch)
-    }
-
-    fn step<T>(
-        &self,
-        link: &Arc<Link>,
-        act: impl FnOnce(&mut Session, Moment, &mut Effects) -> T,
-    ) -> (T, Vec<SessionEvent>) {
-        self.step_at(link, self.moment(), act)
-    }
-
-    /// One step of a session: its frames are queued under its lock, so that they leave in order.
-    fn step_at<T>(
-        &self,
-        link: &Arc<Link>,
-        at: Moment,
-        act: impl FnOnce(&mut Session, Moment, &mut Effects) -> T,
-    ) -> (T, Vec<SessionEvent>) {
-        let mut out = Effects::default();
-        let mut session = link.session.lock();
-        let answer = act(&mut session, at, &mut out);
-        let overflow = !self.push(link, std::mem::take(&mut out.frames), at) && !session.is_over();
-        drop(session);
-        if out.capacity {
-            self.capacity.notify_one();
-        }
-        if overflow && out.end.is_none() {
-            out.end = Some(End::Unresponsive("it does not read its frames".to_owned()));
-        }
-        if let Some(end) = out.end {
-            self.finish(link, end);
-        }
-        (answer, out.events)
-    }
-
-    fn push(&self, link: &Link, frames: Vec<SessionResponse>, at: Moment) -> bool {
-        frames.into_iter().all(|frame| link.outbox.push(frame, at.elapsed) == Pushed::Sent)
-    }
-
-    fn emit(&self, event: SessionEvent) {
-        let mut backlog = self.backlog.lock();
-        if !backlog.is_empty() {
-            backlog.push_back(event);
-        } else if let Err(event) = self.events.try_send(event) {
-            backlog.push_back(event);
-        }
-        if backlog.len() > EVENT_QUEUE_MAX {
-            // The row itself is found by the sweep over attempts that were never acknowledged.
-            backlog.pop_front();
-        }
-    }
-
-    fn flush_backlog(&self) {
-        let mut backlog = self.backlog.lock();
-        while let Some(event) = backlog.pop_front() {
-            if let Err(event) = self.events.try_send(event) {
-                backlog.push_front(event);
-                return;
-            }
-        }
-    }
-}
-
 fn candidate(
     link: &Arc<Link>,
     handler: &str,
@@ -587,12 +361,4 @@ fn candidate(
         slots: session.slots(),
         busy: session.busy_share(),
     })
-}
-
-/// Sends the last frame and tells whoever waits for the end.
-fn close(link: &Link, end: End) {
-    let last = end.close().map(|close| SessionResponse { frame: Some(Down::Close(close)) });
-    // The reason stands before the stream ends: its status is made from it.
-    link.set_end(end);
-    link.outbox.finish(last);
 }

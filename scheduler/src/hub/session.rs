@@ -315,4 +315,15 @@ impl Session {
             state.running = state.running.saturating_sub(1);
         }
     }
+
+    /// Fails unless every count equals what it counts.
+    #[cfg(test)]
+    pub(super) fn check_counts(&self) {
+        let open = || self.held.values().filter(|held| held.stage.takes_a_slot());
+        assert_eq!(self.running as usize, open().count());
+        for (name, state) in &self.handlers {
+            let here = open().filter(|held| held.handler.as_ref() == Some(name)).count();
+            assert_eq!(state.running as usize, here, "{name}");
+        }
+    }
 }

@@ -189,3 +189,6 @@ fn may_retry(run: Standing, retry: &RetryPolicy, failure: Option<&Failure>) -> b
     });
     used < retry.max_attempts && retryable
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ mod decide;
 mod finished;
 mod refusals;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod unknown;
 
 use std::{future::Future, sync::Arc, time::Duration};

@@ -1,0 +1,220 @@
+//! Signs of life, silence, ends.
+
+use clawjob_proto::v1::{Hello, SessionRequest, close, session_request::Frame as Up};
+
+use super::*;
+use crate::hub::{
+    Contact, Refused,
+    live::LiveState,
+    session::End,
+    settings::{SESSION_SEND_QUEUE_HARD_MAX, SESSION_SEND_QUEUE_MAX},
+};
+
+#[test]
+fn f1_every_heartbeat_is_answered_at_once() {
+    let world = World::new();
+    let mut executor = world.connect("a", 4);
+    executor.heartbeat();
+    executor.heartbeat();
+    let frames = executor.receive();
+    let answers: Vec<u64> = frames
+        .iter()
+        .map(|frame| match frame {
+            Down::HeartbeatAck(ack) => ack.seq,
+            other => panic!("wanted acks, got {other:?}"),
+        })
+        .collect();
+    assert_eq!(answers, [1, 2]);
+}
+
+#[test]
+fn r34_a_silent_executor_is_suspect_within_15_s_and_closed_within_30() {
+    let world = World::new();
+    let mut executor = world.connect("a", 4);
+    world.pass(seconds(14));
+    let state = |world: &World| world.hub.snapshot(APP, "a").map(|live| live.state);
+    assert_eq!(state(&world), Some(LiveState::Online));
+    world.pass(seconds(1));
+    assert_eq!(state(&world), Some(LiveState::Suspect));
+    assert!(world.candidates().is_empty(), "x26 no new run is sent to it");
+    assert_eq!(world.hub.contact(APP, "a"), Contact::Connected { epoch: 1 });
+    executor.heartbeat();
+    assert_eq!(state(&world), Some(LiveState::Online));
+    assert_eq!(world.free("a"), Some(4));
+    let heard = world.now();
+    world.pass(seconds(30));
+    assert!(matches!(executor.link().end(), Some(End::Unresponsive(_))));
+    assert_eq!(world.hub.contact(APP, "a"), Contact::Since(heard), "from its last sign of life");
+}
+
+#[test]
+fn what_this_side_does_not_read_is_not_held_against_the_executor() {
+    let world = World::new();
+    let mut executor = world.connect("a", 4);
+    executor.heartbeat();
+    executor.receive();
+    let link = executor.link().clone();
+    world.hub.stall(&link, true);
+    for _ in 0..20 {
+        world.pass(seconds(5));
+        assert!(matches!(executor.receive()[..], [Down::HeartbeatAck(_)]), "it hears this side");
+    }
+    assert_eq!(link.end(), None);
+    world.hub.stall(&link, false);
+    world.pass(seconds(14));
+    assert_eq!(world.free("a"), Some(4), "silence counts from when reading began again");
+}
+
+#[test]
+fn s04_a_slow_consumer_is_closed_and_others_are_unhurt() {
+    let mut world = World::new();
+    let mut slow = world.connect("slow", 4);
+    let mut other = world.connect("other", 4);
+    for _ in 0..SESSION_SEND_QUEUE_MAX {
+        slow.heartbeat();
+    }
+    world.pass(seconds(4));
+    assert_eq!(slow.link().end(), None);
+    other.heartbeat();
+    world.pass(seconds(1));
+    assert!(matches!(slow.link().end(), Some(End::Unresponsive(_))));
+    assert_eq!(other.link().end(), None);
+    other.receive();
+    world.start(&mut other, attempt(1));
+}
+
+#[test]
+fn a_queue_that_was_read_in_time_is_no_fault() {
+    let world = World::new();
+    let mut slow = world.connect("slow", 4);
+    for _ in 0..3 {
+        for _ in 0..SESSION_SEND_QUEUE_MAX {
+            slow.heartbeat();
+        }
+        world.pass(seconds(4));
+        assert_eq!(slow.receive().len(), SESSION_SEND_QUEUE_MAX);
+    }
+    assert_eq!(slow.link().end(), None);
+}
+
+#[test]
+fn an_executor_that_only_sends_is_closed_at_the_hard_bound() {
+    let world = World::new();
+    let mut flood = world.connect("flood", 4);
+    for _ in 0..=SESSION_SEND_QUEUE_HARD_MAX {
+        flood.heartbeat();
+    }
+    assert!(matches!(flood.link().end(), Some(End::Unresponsive(_))));
+}
+
+#[test]
+fn f13_a_frame_without_a_known_arm_is_ignored() {
+    let mut world = World::new();
+    let executor = world.connect("a", 4);
+    let events = world.hub.receive(executor.link(), SessionRequest { frame: None });
+    assert!(events.is_empty());
+    assert_eq!(executor.link().end(), None);
+    assert_eq!(world.kinds(), []);
+}
+
+#[test]
+fn a_second_hello_is_a_protocol_error() {
+    let world = World::new();
+    let mut executor = world.connect("a", 4);
+    executor.send(Up::Hello(Hello::default()));
+    assert!(matches!(executor.link().end(), Some(End::Protocol(_))));
+    let frames = executor.receive();
+    let [Down::Close(last)] = &frames[..] else { panic!("f23 the last word is a frame") };
+    assert_eq!(last.reason, i32::from(close::Reason::Protocol));
+}
+
+#[test]
+fn f5_a_newer_session_takes_over_and_the_older_one_is_told() {
+    let world = World::new();
+    let mut old = world.connect("a", 4);
+    let new = LocalExecutor::open(&world.hub, opening("a", 2, 4), "app").expect("opens");
+    assert_eq!(old.link().end(), Some(End::Superseded));
+    let frames = old.receive();
+    let [Down::Close(last)] = &frames[..] else { panic!("wanted Close, got {frames:?}") };
+    assert_eq!(last.reason, i32::from(close::Reason::Superseded));
+    assert!(!last.reconnect);
+    assert_eq!(world.hub.contact(APP, "a"), Contact::Connected { epoch: 2 });
+    assert_eq!(world.hub.sessions(), 1);
+    let late = LocalExecutor::open(&world.hub, opening("a", 1, 4), "app");
+    assert_eq!(late.err(), Some(End::Superseded), "an older claim that was slower stays out");
+    assert_eq!(new.link().end(), None);
+}
+
+#[test]
+fn s03_the_end_of_a_stale_stream_does_not_unregister_the_new_session() {
+    let world = World::new();
+    let old = world.connect("a", 4);
+    let new = LocalExecutor::open(&world.hub, opening("a", 2, 4), "app").expect("opens");
+    old.break_off();
+    old.break_off();
+    assert_eq!(world.hub.contact(APP, "a"), Contact::Connected { epoch: 2 });
+    assert_eq!(new.link().end(), None);
+    assert_eq!(world.hub.sessions(), 1, "r38");
+}
+
+#[test]
+fn a_session_claimed_on_another_node_ends_here() {
+    let world = World::new();
+    let executor = world.connect("a", 4);
+    let row = executor.link().origin().row;
+    world.hub.supersede(row, 1);
+    assert_eq!(executor.link().end(), None, "that is its own epoch");
+    world.hub.supersede(row, 2);
+    assert_eq!(executor.link().end(), Some(End::Superseded));
+    assert_eq!(world.hub.contact(APP, "a"), Contact::Unknown, "its life is judged elsewhere now");
+}
+
+#[test]
+fn s01_a_duplicate_of_a_living_process_is_told_from_the_next_session_of_it() {
+    let world = World::new();
+    let mut executor = world.connect("a", 4);
+    assert!(world.hub.living_other(APP, "a", "process-2"));
+    assert!(!world.hub.living_other(APP, "a", "process-1"));
+    world.pass(seconds(11));
+    assert!(!world.hub.living_other(APP, "a", "process-2"), "s02 two intervals of silence");
+    executor.heartbeat();
+    assert!(world.hub.living_other(APP, "a", "process-2"));
+    executor.goodbye();
+    assert!(!world.hub.living_other(APP, "a", "process-2"));
+}
+
+#[test]
+fn a_disconnected_executor_may_come_back_and_is_counted() {
+    let world = World::new();
+    let mut executor = world.connect("a", 4);
+    assert!(world.hub.disconnect(APP, "a", "by an operator"));
+    assert!(!world.hub.disconnect(APP, "a", "again"));
+    let frames = executor.receive();
+    let [Down::Close(last)] = &frames[..] else { panic!("wanted Close, got {frames:?}") };
+    assert!(last.reconnect);
+    let _again = LocalExecutor::open(&world.hub, opening("a", 2, 4), "app").expect("opens");
+    let live = world.hub.snapshot(APP, "a").expect("connected");
+    assert_eq!((live.epoch, live.reconnects_last_hour), (2, 1));
+}
+
+#[test]
+fn r42_executors_that_left_leave_no_residue() {
+    let world = World::new();
+    for n in 0..100 {
+        let name = format!("pod-{n}");
+        let mut executor = world.connect(&name, 1);
+        executor.goodbye();
+    }
+    assert_eq!(world.hub.sessions(), 0);
+    assert!(matches!(world.hub.contact(APP, "pod-7"), Contact::Since(_)));
+    world.pass(seconds(26 * 3600));
+    assert_eq!(world.hub.contact(APP, "pod-7"), Contact::Unknown);
+}
+
+#[test]
+fn the_number_of_sessions_is_bounded() {
+    let world = World::with(HubSettings { max_sessions: 1, ..HubSettings::default() });
+    assert_eq!(world.hub.admit(), Ok(()));
+    let _one = world.connect("a", 1);
+    assert_eq!(world.hub.admit(), Err(Refused::Full));
+}
