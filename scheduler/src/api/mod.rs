@@ -146,10 +146,8 @@ pub fn edge(
         .add_service(health.service())
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
-    let shown = pages::Metrics {
-        text: Arc::new(|| metrics().text()),
-        open: api.settings.metrics_open,
-    };
+    let shown =
+        pages::Metrics { text: Arc::new(|| metrics().text()), open: api.settings.metrics_open };
     let pages = pages::router(health.clone(), auth.clone(), shown);
     let gate = Gate::new(auth, api.clock.clone());
     Ok(Edge::new(api, gate, routes, pages))

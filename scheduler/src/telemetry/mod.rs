@@ -105,7 +105,8 @@ pub fn init(setup: &Setup<'_>) -> Result<Telemetry, SetupError> {
             .with_tracer(tracer)
             .with_filter(EnvFilter::new("warn,clawjob_scheduler=info,clawjob_executor=info"))
     });
-    let subscriber = tracing_subscriber::registry().with(lines).with(traces);
+    let subscriber =
+        tracing_subscriber::registry().with(lines).with(traces).with(clawjob_executor::log_layer());
     tracing::subscriber::set_global_default(subscriber)?;
     if let Some(provider) = &provider {
         runs::export_through(provider.tracer("clawjob.runs"));
