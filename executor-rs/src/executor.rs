@@ -164,6 +164,10 @@ impl Executor {
     /// Runs until SIGTERM or SIGINT. The first drains: nothing new is taken, running handlers may
     /// finish. The second tells them to stop at once. Without a scheduler it goes on dialing.
     ///
+    /// The end is bounded: the shutdown grace and 5 s. A handler that blocks its thread still holds
+    /// up the end of tokio's runtime after that, so a program with such handlers should call
+    /// [`std::process::exit`] next.
+    ///
     /// # Errors
     /// Settings that cannot be used, or a scheduler that refuses this executor for good.
     pub async fn run(self) -> Result<(), Error> {

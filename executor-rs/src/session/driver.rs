@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clawjob_proto::v1::{self, session_request::Frame as Up, session_response::Frame as Down};
 use tokio::sync::{Notify, mpsc, watch};
@@ -34,6 +34,8 @@ const INBOUND_MAX: usize = 256;
 const ENDED_MAX: usize = 1024;
 /// Steps of dials that wait for the loop.
 const DIAL_STEPS_MAX: usize = 8;
+/// Shortest time between two Capacity frames; the newest wins.
+const CAPACITY_EVERY: Duration = Duration::from_millis(100);
 /// Clock difference to the scheduler above which a warning is logged.
 const CLOCK_OFFSET_WARN: chrono::TimeDelta = chrono::TimeDelta::seconds(2);
 
@@ -63,6 +65,9 @@ pub(super) struct Driver {
     health: Arc<HealthState>,
     resume_token: String,
     paused: BTreeSet<String>,
+    /// What to tell of a changed capacity, and when at the earliest.
+    capacity: Option<v1::Capacity>,
+    capacity_at: Instant,
     links: u64,
     inbound_tx: mpsc::Sender<(u64, Inbound)>,
     inbound: mpsc::Receiver<(u64, Inbound)>,
@@ -95,6 +100,8 @@ impl Driver {
             health: start.handle.health_state(),
             resume_token: String::new(),
             paused: BTreeSet::new(),
+            capacity: None,
+            capacity_at: now.mono,
             links: 0,
             inbound_tx,
             inbound,
@@ -129,6 +136,7 @@ impl Driver {
         let times = [
             self.engine.next_wake(),
             self.redial.next_wake(),
+            self.capacity.as_ref().map(|_| self.capacity_at),
             self.current.as_ref().map(Link::next_wake),
             self.former.as_ref().map(Link::dead_at),
             // Without a session there is nowhere to send to.
@@ -141,6 +149,12 @@ impl Driver {
     fn tick(&mut self, now: Now) {
         self.engine.tick(now);
         self.act(now);
+        if self.capacity_at <= now.mono
+            && let Some(capacity) = self.capacity.take()
+        {
+            self.capacity_at = now.mono + CAPACITY_EVERY;
+            self.send(now, Up::Capacity(capacity));
+        }
         self.tick_link(now);
         self.redial.tick(now.mono, &mut rand::rng());
         if let Some(link) = &self.current {
@@ -156,7 +170,7 @@ impl Driver {
             return;
         }
         if link.renew_at.take_if(|at| *at <= now.mono).is_some() {
-            let within = std::time::Duration::ZERO;
+            let within = Duration::ZERO;
             self.redial.move_to(now.mono, within, &[], &mut rand::rng());
         }
         if let Some(beat) = link.beat(now.mono, &mut rand::rng()) {
@@ -184,6 +198,7 @@ impl Driver {
     pub(super) fn act(&mut self, now: Now) {
         for action in self.engine.take_actions() {
             match action {
+                Action::Send(Up::Capacity(capacity)) => self.capacity = Some(capacity),
                 Action::Send(frame) => self.send(now, frame),
                 Action::Stop(key, reason) => {
                     if let Some(live) = self.live.get(&key) {
@@ -298,7 +313,7 @@ impl Driver {
     }
 
     /// The current session is over; the next dial is due after a wait.
-    fn lose_session(&mut self, now: Now, why: &str, wait: Option<std::time::Duration>) {
+    fn lose_session(&mut self, now: Now, why: &str, wait: Option<Duration>) {
         let Some(link) = self.current.take() else { return };
         tracing::warn!(reason = why, "session with the scheduler is lost");
         let lasted = now.mono.saturating_duration_since(link.opened);
