@@ -36,11 +36,15 @@ pub fn to_value<M: Message + Name>(message: &M) -> Result<serde_json::Value, Jso
         .ok_or_else(|| JsonError(format!("{} is not in the contract", M::full_name())))?;
     let mut dynamic = DynamicMessage::new(descriptor);
     dynamic.transcode_from(message).map_err(|e| JsonError(e.to_string()))?;
+    // By way of text: a float of 32 bits keeps its shortest form there (0.2), while a value would
+    // hold what 64 bits make of it (0.20000000298023224).
+    let mut text = Vec::new();
     dynamic
         .serialize_with_options(
-            serde_json::value::Serializer,
+            &mut serde_json::Serializer::new(&mut text),
             &SerializeOptions::new().stringify_64_bit_integers(true),
         )
+        .and_then(|()| serde_json::from_slice(&text))
         .map_err(|e| JsonError(e.to_string()))
 }
 
@@ -60,4 +64,17 @@ pub fn from_value<M: Message + Name + Default>(
     let dynamic = DynamicMessage::deserialize_with_options(descriptor, value, &options)
         .map_err(|e| JsonError(e.to_string()))?;
     dynamic.transcode_to().map_err(|e| JsonError(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_float_of_32_bits_keeps_its_shortest_form() {
+        let retry = crate::v1::RetryPolicy { jitter: Some(0.2), ..Default::default() };
+        let value = to_value(&retry).expect("a retry policy is JSON");
+        assert_eq!(value.to_string(), r#"{"jitter":0.2}"#);
+        assert_eq!(from_value::<crate::v1::RetryPolicy>(value, false).expect("read back"), retry);
+    }
 }
