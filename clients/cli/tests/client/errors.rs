@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tonic::{Code, Status};
+use tonic::{Code, Status, transport::Identity};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::{fake::Fake, harness::Session};
@@ -126,4 +126,24 @@ async fn text_of_a_server_never_reaches_the_terminal_raw() {
     let done = session.run(&["whoami"]).await;
     assert_eq!(done.exit, 10);
     assert!(!done.err.contains('\x1b'), "{:?}", done.err);
+}
+
+#[tokio::test]
+async fn a_private_authority_is_trusted_by_its_file_only() {
+    let mut params = rcgen::CertificateParams::new(["ClawJob test".to_owned()]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority =
+        rcgen::CertifiedIssuer::self_signed(params, rcgen::KeyPair::generate().unwrap()).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let server = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    let server = server.signed_by(&key, &authority).unwrap();
+    let identity = Identity::from_pem(server.pem(), key.serialize_pem());
+    let (_fake, url) = Fake::start_tls(identity).await;
+    let session = Session::new(url);
+    session.file("ca.pem", &authority.pem());
+    let path = session.directory.path().join("ca.pem");
+    session.ok(&["--ca-file", path.to_str().unwrap(), "whoami"]).await;
+    let stranger = session.run(&["whoami"]).await;
+    assert_eq!(stranger.exit, 5, "{stranger:?}");
+    assert!(stranger.err.contains("certificate"), "{}", stranger.err);
 }

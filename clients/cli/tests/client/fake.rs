@@ -11,7 +11,10 @@ use clawjob_proto::v1::{
 };
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
-use tonic::{Code, Request, Response, Status, transport::Server};
+use tonic::{
+    Code, Request, Response, Status,
+    transport::{Identity, Server, ServerTlsConfig},
+};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 /// What the server holds, and what tests script and look at.
@@ -50,10 +53,20 @@ pub(crate) struct Fake {
 impl Fake {
     /// Starts a server and returns it with its URL.
     pub(crate) async fn start() -> (Fake, String) {
+        Fake::start_with(Server::builder(), "http").await
+    }
+
+    /// The same over TLS, with a certificate for localhost.
+    pub(crate) async fn start_tls(identity: Identity) -> (Fake, String) {
+        let tls = ServerTlsConfig::new().identity(identity);
+        Fake::start_with(Server::builder().tls_config(tls).unwrap(), "https").await
+    }
+
+    async fn start_with(mut server: Server, scheme: &str) -> (Fake, String) {
         let fake = Fake::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = Server::builder()
+        let url = format!("{scheme}://localhost:{}", listener.local_addr().unwrap().port());
+        let server = server
             .add_service(JobServiceServer::new(fake.clone()))
             .add_service(RunServiceServer::new(fake.clone()))
             .add_service(IdentityServiceServer::new(fake.clone()))
