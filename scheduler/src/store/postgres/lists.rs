@@ -78,13 +78,14 @@ const OPEN_FROM: &str = "open_run r JOIN job j ON j.id = r.job_id JOIN app a ON 
     LEFT JOIN run_progress p ON p.run_id = r.id";
 /// The same of an ended run, first what [`OPEN_RUN`] names.
 const ENDED_RUN: &str = "r.id, r.job_id, r.app_id, r.revision, r.trigger, r.state, r.fire_at, \
-    r.due_at, r.created_at, r.attempt, r.fence, r.lost, r.executor, r.session_epoch, \
-    r.dispatched_at, r.acked_at, r.started_at, r.kill_reason, NULL::timestamptz, NULL::bigint, \
-    r.message, r.extra::text";
+    coalesce(r.due_at, r.fire_at), r.created_at, r.attempt, r.fence, coalesce(r.lost, 0), \
+    r.executor, r.session_epoch, r.dispatched_at, coalesce(r.acked_at, r.started_at), \
+    r.started_at, r.kill_reason, NULL::timestamptz, NULL::bigint, coalesce(r.message, ''), \
+    r.extra::text";
 /// Then the rest.
 const ENDED_REST: &str = "a.name, j.name, r.ended_at, r.output_type, r.output, \
-    r.output_truncated, r.failure::text, r.progress, r.progress_message, r.missed_count, \
-    r.missed_until, r.outcome, r.handler_start_at, r.duration_us, r.late_outcome";
+    coalesce(r.output_truncated, false), r.failure::text, r.progress, \
+    coalesce(r.progress_message, ''), coalesce(r.missed_count, 0), r.missed_until, r.outcome, r.handler_start_at, r.duration_us, r.late_outcome";
 /// Where they come from.
 const ENDED_FROM: &str = "ended_run r JOIN job j ON j.id = r.job_id JOIN app a ON a.id = r.app_id";
 

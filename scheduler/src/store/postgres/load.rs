@@ -152,7 +152,7 @@ pub(super) async fn last_ends(
             ) AS l
         ) AS e WHERE e.ended_at IS NOT NULL";
     let ids: Vec<i64> = jobs.iter().map(|job| job.0).collect();
-    let found = query(&store.hot().await?, sql, &[&ids]).await?;
+    let found = query(&store.client().await?, sql, &[&ids]).await?;
     let ends = found.iter().map(|row| {
         let mut row = Reader::new(row);
         Ok((JobId(row.get()?), row.get()?))

@@ -308,7 +308,7 @@ async fn standing(client: &impl GenericClient, asked: &LogQuery) -> Result<Stand
             SELECT attempt, NULL::timestamptz AS ended_at, 0::bigint AS last_log_seq,
                 NULL::text AS outcome FROM open_run WHERE id = $1
             UNION ALL
-            SELECT attempt, ended_at, last_log_seq, outcome FROM ended_run WHERE id = $1
+            SELECT attempt, ended_at, coalesce(last_log_seq, 0), outcome FROM ended_run WHERE id = $1
         ), chosen AS (
             SELECT CASE WHEN $2 > 0 THEN $2
                 ELSE coalesce((SELECT max(attempt) FROM log_chunk WHERE run_id = $1), run.attempt)

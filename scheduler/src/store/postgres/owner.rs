@@ -20,9 +20,12 @@ use crate::{
 };
 
 /// `locked` leaves a partition out whose row somebody holds: that is a change of a job, which would
-/// make this plan void anyhow, and the pen must not wait. `$17` and `$18` bound the ids, so that
-/// only the days they are of are looked at. Watchers hear of runs that are due at once; the others
-/// are shown as SCHEDULED until they are sent.
+/// make this plan void anyhow, and the pen must not wait. The job adds nothing to the id of an ended
+/// run, but with both every index of its table is as good as any other: a plan that was made while
+/// a day's partition was empty can't have taken the wrong one. Nobody else inserts planned runs of
+/// a partition whose row is locked, so what exists is asked for: ON CONFLICT costs a further log
+/// record per row. Watchers hear of runs that are
+/// due at once; the others are shown as SCHEDULED until they are sent.
 const PLAN: &str = "WITH locked AS (
         SELECT p.id, a.planned_until, a.served_until
         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::timestamptz[],
@@ -44,8 +47,10 @@ const PLAN: &str = "WITH locked AS (
             $13::text[], $14::timestamptz[], $15::timestamptz[], $16::text[])
             AS r (id, job_id, app_id, partition, revision, trigger, fire_at, due_at, extra)
         WHERE r.partition = ANY(ARRAY(SELECT id FROM moved)) AND NOT EXISTS (
-            SELECT FROM ended_run e WHERE e.id = r.id AND e.id BETWEEN $17 AND $18)
-        ON CONFLICT (id) DO NOTHING RETURNING id, due_at
+            SELECT FROM ended_run e
+            WHERE e.id = r.id AND e.job_id = r.job_id)
+            AND NOT EXISTS (SELECT FROM open_run o WHERE o.id = r.id)
+        RETURNING id, due_at
     ), told AS (
         INSERT INTO run_event (at, changed) SELECT $7, array_agg(id) FROM planned
         WHERE due_at <= $7 HAVING count(*) > 0
@@ -54,13 +59,12 @@ const PLAN: &str = "WITH locked AS (
 
 /// The same with decisions not to run, which are rare.
 const PLAN_SKIPS: &str = ", skipped AS (
-        INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
-            created_at, attempt, fence, lost, session_epoch, ended_at, message, missed_count,
-            missed_until)
-        SELECT s.id, s.job_id, s.app_id, s.revision, 'SCHEDULE', 'SKIPPED', s.fire_at, s.fire_at,
-            $7, 1, 0, 0, 0, $7, s.message, s.missed_count, s.missed_until
-        FROM unnest($19::uuid[], $20::bigint[], $21::bigint[], $22::smallint[], $23::bigint[],
-            $24::timestamptz[], $25::text[], $26::int[], $27::timestamptz[])
+        INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, created_at,
+            attempt, fence, session_epoch, ended_at, message, missed_count, missed_until)
+        SELECT s.id, s.job_id, s.app_id, s.revision, 'SCHEDULE', 'SKIPPED', s.fire_at, $7, 1, 0, 0,
+            $7, s.message, s.missed_count, s.missed_until
+        FROM unnest($17::uuid[], $18::bigint[], $19::bigint[], $20::smallint[], $21::bigint[],
+            $22::timestamptz[], $23::text[], $24::int[], $25::timestamptz[])
             AS s (id, job_id, app_id, partition, revision, fire_at, message, missed_count,
                 missed_until)
         WHERE s.partition = ANY(ARRAY(SELECT id FROM moved))
@@ -83,7 +87,6 @@ pub(super) async fn plan(
     let advances = Advances::of(&plan.advances);
     let runs = NewRuns::of(&plan.runs)?;
     let held = store.pen.partitions();
-    let (first, last) = runs.bounds();
     let mut params: Vec<&(dyn ToSql + Sync)> = vec![
         &advances.ids,
         &advances.epochs,
@@ -94,11 +97,10 @@ pub(super) async fn plan(
         &now,
     ];
     params.extend(runs.params());
-    params.extend([&first as &(dyn ToSql + Sync), &last]);
     let found = if plan.skips.is_empty() {
         store.pen.write(PLAN, &params).await?
     } else {
-        let skips = Skips::of(&plan.skips);
+        let skips = Skips::of(&plan.skips, &runs.ids);
         params.extend(skips.params());
         let head = PLAN.rsplit_once("SELECT ARRAY(SELECT id FROM moved)").map_or(PLAN, |x| x.0);
         let sql = format!("{}{PLAN_SKIPS}", head.trim_end());
@@ -138,7 +140,7 @@ impl Advances {
     }
 }
 
-/// Runs to be made, column by column and sorted by id.
+/// Runs to be made, column by column, sorted by id and each once.
 #[derive(Default)]
 pub(super) struct NewRuns {
     ids: Vec<Uuid>,
@@ -155,7 +157,8 @@ pub(super) struct NewRuns {
 impl NewRuns {
     pub(super) fn of(runs: &[NewRun]) -> Result<Self> {
         let mut sorted: Vec<&NewRun> = runs.iter().collect();
-        sorted.sort_unstable_by_key(|run| run.id);
+        sorted.sort_by_key(|run| run.id);
+        sorted.dedup_by_key(|run| run.id);
         let mut columns = Self::default();
         for run in sorted {
             columns.ids.push(run.id.to_uuid());
@@ -169,12 +172,6 @@ impl NewRuns {
             columns.extras.push(run.extra.as_deref().map(to_json).transpose()?);
         }
         Ok(columns)
-    }
-
-    /// Smallest and largest id.
-    fn bounds(&self) -> (Uuid, Uuid) {
-        let nil = Uuid::nil();
-        (self.ids.first().copied().unwrap_or(nil), self.ids.last().copied().unwrap_or(nil))
     }
 
     /// The nine columns, in the order of `unnest` in [`PLAN`].
@@ -207,8 +204,10 @@ struct Skips<'a> {
 }
 
 impl<'a> Skips<'a> {
-    fn of(skips: &'a [Skip]) -> Self {
-        let mut sorted: Vec<&Skip> = skips.iter().collect();
+    /// A fire time that runs after all is not skipped.
+    fn of(skips: &'a [Skip], runs: &[Uuid]) -> Self {
+        let runs_not = |skip: &&Skip| runs.binary_search(&skip.id.to_uuid()).is_err();
+        let mut sorted: Vec<&Skip> = skips.iter().filter(runs_not).collect();
         sorted.sort_unstable_by_key(|skip| skip.id);
         let mut columns = Self::default();
         for skip in sorted {

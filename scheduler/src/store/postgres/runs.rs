@@ -16,7 +16,7 @@ use super::{
 use crate::{
     model::ids::{AttemptRef, JobId, PartitionId, RunId},
     store::{
-        Result, Topic,
+        Result, StoreError, Topic,
         ops::{
             Ack, AttemptEnd, EndAnswer, EndRun, LateResult, MarkCanceling, PutBack, PutBackHow,
             StateSet,
@@ -83,18 +83,22 @@ const END: &str = "WITH want AS (
             started_at, ended_at, outcome, failure, handler_start_at, duration_us, last_log_seq,
             output_type, output, output_truncated, kill_reason, message, extra, progress,
             progress_message)
-        SELECT g.id, g.job_id, g.app_id, g.revision, g.trigger, g.state, g.fire_at, g.due_at,
-            g.created_at, g.attempt, g.fence, g.lost, g.executor, g.session_epoch,
-            g.dispatched_at, g.acked_at, g.started_at, $1, g.outcome, g.failure::jsonb,
-            g.handler_start_at, g.duration_us, g.last_log_seq, g.output_type, g.output,
-            g.output_truncated, g.kill_reason, g.message, g.extra, p.fraction,
-            coalesce(p.message, '')
+        SELECT g.id, g.job_id, g.app_id, g.revision, g.trigger, g.state, g.fire_at,
+            nullif(g.due_at, g.fire_at), g.created_at, g.attempt, g.fence, nullif(g.lost, 0),
+            g.executor, g.session_epoch, g.dispatched_at, nullif(g.acked_at, g.started_at),
+            g.started_at, $1, g.outcome, g.failure::jsonb, g.handler_start_at, g.duration_us,
+            nullif(g.last_log_seq, 0), g.output_type, g.output, nullif(g.output_truncated, false),
+            g.kill_reason, nullif(g.message, ''), g.extra, p.fraction, nullif(p.message, '')
         FROM gone g LEFT JOIN run_progress p ON p.run_id = g.id
-        ON CONFLICT (id) DO NOTHING
     ), told AS (
         INSERT INTO run_event (at, changed) SELECT $1, array_agg(id) FROM gone HAVING count(*) > 0
     )
     SELECT place, job_id FROM gone";
+
+/// Where [`END`] stops inserting, and how it goes on when that met a row: the usual way without
+/// ON CONFLICT saves a log record per row.
+const END_INSERTED: &str = "ON p.run_id = g.id";
+const END_UNLESS_THERE: &str = "ON p.run_id = g.id ON CONFLICT (id) DO NOTHING";
 
 pub(super) async fn end_runs(
     store: &PostgresStore,
@@ -105,7 +109,14 @@ pub(super) async fn end_runs(
     let columns = RunEnds::of(ends)?;
     let mut params: Vec<&(dyn ToSql + Sync)> = vec![&now];
     params.extend(columns.params());
-    let gone = query(&client, END, &params).await?;
+    let gone = match query(&client, END, &params).await {
+        // A row in both tables should not be; but it must not keep the whole batch from ending.
+        Err(StoreError::AlreadyExists(row)) => {
+            tracing::error!(%row, "a run that goes on has ended before; its first end stays");
+            query(&client, &END.replace(END_INSERTED, END_UNLESS_THERE), &params).await?
+        }
+        gone => gone?,
+    };
     told(store, &gone);
     let mut answers = vec![EndAnswer::Stale; ends.len()];
     for row in &gone {
@@ -123,7 +134,8 @@ pub(super) async fn end_runs(
         return Ok(answers);
     }
     // A statement of its own: it sees what another batch committed while this one waited for it.
-    let known = own_ends(&client, &left).await?;
+    drop(client);
+    let known = own_ends(store, &left).await?;
     for (answer, end) in std::iter::zip(&mut answers, ends) {
         if *answer == EndAnswer::Stale && known.contains(&end.attempt) {
             *answer = EndAnswer::Duplicate;
@@ -135,10 +147,7 @@ pub(super) async fn end_runs(
 /// Which of the attempts ended by a result of their own. One that was given up (lost) or never ran
 /// did not: its result comes too late. Of a run that was canceled in RETRY_WAIT both rows speak of
 /// the attempt, and the attempt's own says how it ended.
-async fn own_ends(
-    client: &deadpool_postgres::Object,
-    attempts: &[AttemptRef],
-) -> Result<HashSet<AttemptRef>> {
+async fn own_ends(store: &PostgresStore, attempts: &[AttemptRef]) -> Result<HashSet<AttemptRef>> {
     let sql = "SELECT w.id, w.attempt, w.fence FROM unnest($1::uuid[], $2::int[], $3::bigint[])
             AS w (id, attempt, fence)
         WHERE EXISTS (SELECT FROM ended_run e WHERE e.id = w.id AND e.attempt = w.attempt
@@ -146,8 +155,8 @@ async fn own_ends(
             OR EXISTS (SELECT FROM attempt a WHERE a.run_id = w.id AND a.number = w.attempt
                 AND a.fence = w.fence AND a.outcome <> 'LOST')";
     let refs = Refs::of(attempts.iter().copied());
-    let found = query(client, sql, &[&refs.ids, &refs.attempts, &refs.fences]).await?;
-    found.iter().map(attempt_ref).collect()
+    let params: [&(dyn ToSql + Sync); 3] = [&refs.ids, &refs.attempts, &refs.fences];
+    query(&store.client().await?, sql, &params).await?.iter().map(attempt_ref).collect()
 }
 
 /// Ends of runs, column by column and sorted by id.
@@ -408,7 +417,7 @@ pub(super) async fn record_late(store: &PostgresStore, late: &[LateResult]) -> R
     late.sort_by_key(|late| (late.attempt.run, late.attempt.attempt));
     let refs = Refs::of(late.iter().map(|late| late.attempt));
     let outcomes: Vec<&str> = late.iter().map(|late| outcome_text(late.outcome)).collect();
-    if execute(&store.hot().await?, sql, &[&refs.ids, &refs.attempts, &outcomes]).await? > 0 {
+    if execute(&store.client().await?, sql, &[&refs.ids, &refs.attempts, &outcomes]).await? > 0 {
         store.hints.tell(Topic::RunEvents);
     }
     Ok(())
