@@ -7,29 +7,36 @@ mod apps;
 pub mod auth;
 pub mod bridge;
 pub mod caller;
+pub mod cancel;
 pub mod cluster;
 pub mod convert;
 pub mod edge;
+pub mod feed;
 pub mod filter;
 pub mod fleet;
 pub mod gate;
 pub mod health;
 pub mod identity;
+pub mod jobs;
 pub mod json_error;
 mod later;
 pub mod listen;
+pub mod logs;
 pub mod mask;
 pub mod pages;
 pub mod paging;
 pub mod request_id;
 pub mod rules;
+pub mod runs;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod scope;
 pub mod session;
 pub mod status;
+pub mod streams;
 pub mod tls;
 pub mod validate;
+pub mod watch;
 
 use std::sync::Arc;
 
@@ -37,6 +44,7 @@ use clawjob_proto::v1::{
     alarm_service_server::AlarmServiceServer, calendar_service_server::CalendarServiceServer,
     cluster_service_server::ClusterServiceServer, executor_service_server::ExecutorServiceServer,
     fleet_service_server::FleetServiceServer, identity_service_server::IdentityServiceServer,
+    job_service_server::JobServiceServer, run_service_server::RunServiceServer,
 };
 use tonic::{codec::CompressionEncoding, service::Routes};
 
@@ -53,7 +61,9 @@ use fleet::FleetApi;
 use gate::Gate;
 use health::Health;
 use identity::IdentityApi;
+use jobs::JobsService;
 use later::Later;
+use runs::RunsService;
 
 /// Entries on a page when the caller names no size.
 pub const PAGE_SIZE_DEFAULT: u32 = 50;
@@ -140,6 +150,8 @@ pub fn edge(
         .add_service(sessions)
         .add_service(IdentityServiceServer::new(IdentityApi::new(api.clone(), auth.clone())))
         .add_service(ClusterServiceServer::new(ClusterApi::new(api.clone())))
+        .add_service(JobServiceServer::new(JobsService::new(api.clone())))
+        .add_service(RunServiceServer::new(RunsService::new(api.clone())))
         .add_service(FleetServiceServer::new(FleetApi::new(api.clone())))
         .add_service(CalendarServiceServer::new(Later))
         .add_service(AlarmServiceServer::new(Later))

@@ -74,13 +74,25 @@ impl Query {
         now: DateTime<Utc>,
         bad: &mut Violations,
     ) -> Option<K> {
+        self.key_in("page_token", secret, token, now, bad)
+    }
+
+    /// Like [`Self::key`], with a token in another field.
+    pub fn key_in<K: DeserializeOwned>(
+        &self,
+        field: &str,
+        secret: &[u8],
+        token: &str,
+        now: DateTime<Utc>,
+        bad: &mut Violations,
+    ) -> Option<K> {
         if token.is_empty() {
             return None;
         }
         match self.read::<K>(secret, token, now) {
             Ok(key) => Some(key),
             Err(why) => {
-                bad.add("page_token", REASON, format!("{why}; begin with the first page again"));
+                bad.add(field, REASON, format!("{why}; leave it empty to begin again"));
                 None
             }
         }

@@ -13,7 +13,6 @@ use crate::{
     },
     model::{
         job::{Job, JobSpec, MisfirePolicy, OverlapPolicy, RouteStrategy},
-        plan,
         retry::RetryPolicy,
         schedule::{Compiled, Schedule, Trigger},
     },
@@ -55,21 +54,13 @@ pub const COUNT_MAX: u32 = 10_000;
 /// Fire times of one schedule that may be spread at the same moment.
 pub const SPREAD_FIRES_MAX: usize = 100;
 
-/// Which of the job's schedules are new: only those must still have a fire time ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Schedules {
-    /// The job is new, or its schedules are.
-    Changed,
-    /// As they were saved before: one that has done its work is no fault.
-    AsBefore,
-}
-
-/// Checks the job's content and stores the dialect that was found with each cron text. Gives the
-/// schedules made ready; whatever is wrong is added under its path below `job.`.
+/// Checks the content that `job` is to have and stores the dialect that was found with each cron
+/// text. A schedule that the job has already may have done its work; a new one must still have a
+/// fire time after `now`. Gives the schedules made ready; whatever is wrong is added under its path
+/// below `job.`.
 pub fn job(
     job: &Job,
     spec: &mut JobSpec,
-    schedules: Schedules,
     now: DateTime<Utc>,
     bad: &mut Violations,
 ) -> Vec<Arc<Compiled>> {
@@ -93,7 +84,7 @@ pub fn job(
         bad.invalid("job.priority", format!("must lie from -{PRIORITY_MAX} to {PRIORITY_MAX}"));
     }
     not_yet(spec, bad);
-    all_schedules(job, spec, schedules, now, bad)
+    all_schedules(job, spec, now, bad)
 }
 
 /// One line of free text: bounded, without control characters.
@@ -236,7 +227,6 @@ fn not_yet(spec: &JobSpec, bad: &mut Violations) {
 fn all_schedules(
     job: &Job,
     spec: &mut JobSpec,
-    kind: Schedules,
     now: DateTime<Utc>,
     bad: &mut Violations,
 ) -> Vec<Arc<Compiled>> {
@@ -249,13 +239,13 @@ fn all_schedules(
     for (index, schedule) in spec.schedules.iter_mut().enumerate() {
         let path = format!("job.schedules[{index}]");
         let Some(compiled) = compile(&path, schedule, bad) else { continue };
-        if kind == Schedules::Changed
+        if let Trigger::Cron { dialect, .. } = &mut schedule.trigger {
+            *dialect = compiled.dialect();
+        }
+        if !job.spec.schedules.contains(schedule)
             && let Err(fault) = compiled.check_fires(now, job.created_at)
         {
             bad.add(format!("{path}.{}", fault.field), fault.reason.as_str(), fault.message);
-        }
-        if let Trigger::Cron { dialect, .. } = &mut schedule.trigger {
-            *dialect = compiled.dialect();
         }
         let compiled = Arc::new(compiled);
         if fires_too_often_for_its_spread(job, schedule, &compiled, now) {
@@ -305,17 +295,6 @@ fn fires_too_often_for_its_spread(
         }
     }
     true
-}
-
-/// Runs that a changed job gets at most in the transaction of its change.
-pub const REPLAN_MAX: usize = SCHEDULES_MAX * (SPREAD_FIRES_MAX + 1) * 2;
-
-/// What a change of the job puts in place of its removed planned runs.
-pub fn replan(compiled: Vec<Arc<Compiled>>) -> crate::store::ops::Replan {
-    Box::new(move |input| {
-        let until = input.partition.planned_until;
-        plan::replan(&input.job, &compiled, input.now, until, REPLAN_MAX)
-    })
 }
 
 /// Checks an executor that a caller names for one run: it must be of the job's app.

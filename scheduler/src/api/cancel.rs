@@ -1,0 +1,132 @@
+//! Ending runs by hand: what waits ends at once, what is with an executor is asked to stop.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Api, status::ApiResult};
+use crate::{
+    model::{
+        ids::{JobId, RunId},
+        job::{JobSpec, LostPolicy},
+        retry::RetryPolicy,
+        run::{KillReason, OpenRun, RunState},
+        transition::{Event, Standing, Verdict, transition},
+    },
+    store::{
+        RESULT_BATCH_MAX,
+        ops::{AttemptEnd, EndAnswer, EndRun, MarkCanceling, StateSet},
+    },
+};
+
+/// Tries to end runs that change while they are being ended.
+pub const TRIES_MAX: usize = 8;
+
+/// Why runs are ended.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Who asks.
+    pub reason: KillReason,
+    /// How long a handler has; `None` means its job's kill grace.
+    pub grace: Option<Duration>,
+    /// In one line.
+    pub message: String,
+}
+
+/// Ends the runs, or asks their executors to stop them. Returns those that went on changing and
+/// were left alone; normally none.
+///
+/// # Errors
+/// The store's.
+pub async fn cancel(api: &Api, mut runs: Vec<OpenRun>, order: &Order) -> ApiResult<Vec<RunId>> {
+    for _ in 0..TRIES_MAX {
+        let mut again = Vec::new();
+        for chunk in runs.chunks(RESULT_BATCH_MAX) {
+            again.extend(step(api, chunk, order).await?);
+        }
+        if again.is_empty() {
+            return Ok(again);
+        }
+        // One that is not open any more has ended meanwhile.
+        runs = api.store.open_runs(&again).await?;
+    }
+    Ok(runs.iter().map(|run| run.id).collect())
+}
+
+/// One guarded try for a batch; returns the runs that had moved on.
+async fn step(api: &Api, runs: &[OpenRun], order: &Order) -> ApiResult<Vec<RunId>> {
+    let now = api.clock.now();
+    let (mut ends, mut kills) = (Vec::new(), Vec::new());
+    for run in runs {
+        let (attempt, from) = (run.attempt_ref(), StateSet::only(run.state));
+        match verdict(run, order.reason) {
+            Verdict::End(to) => ends.push(end(run, to, order)),
+            Verdict::Canceling(reason) => kills.push(MarkCanceling {
+                attempt,
+                from,
+                reason,
+                grace: order.grace,
+                message: order.message.clone(),
+            }),
+            _ => {}
+        }
+    }
+    let mut again = Vec::new();
+    if !ends.is_empty() {
+        let answers = api.store.end_runs(&ends, now).await?;
+        let stale = ends.iter().zip(answers).filter(|(_, answer)| *answer == EndAnswer::Stale);
+        again.extend(stale.map(|(end, _)| end.attempt.run));
+    }
+    if !kills.is_empty() {
+        let marked = api.store.mark_canceling(&kills, now).await?;
+        let marked: Vec<RunId> = marked.iter().map(|attempt| attempt.run).collect();
+        again.extend(kills.iter().map(|kill| kill.attempt.run).filter(|id| !marked.contains(id)));
+        kill_here(api, &marked).await?;
+    }
+    Ok(again)
+}
+
+/// The cancel of a run depends on nothing that its job says.
+fn verdict(run: &OpenRun, reason: KillReason) -> Verdict {
+    let standing = Standing {
+        state: run.state,
+        attempt: run.attempt,
+        lost: run.lost,
+        kill_reason: run.kill_reason,
+    };
+    transition(standing, &RetryPolicy::default(), LostPolicy::default(), &Event::Cancel(reason))
+}
+
+fn end(run: &OpenRun, to: RunState, order: &Order) -> EndRun {
+    EndRun {
+        attempt: run.attempt_ref(),
+        from: StateSet::only(run.state),
+        to,
+        end: AttemptEnd::default(),
+        output: None,
+        output_truncated: false,
+        message: order.message.clone(),
+    }
+}
+
+/// Tells the executors that are connected to this node at once; the owner tells the others.
+async fn kill_here(api: &Api, marked: &[RunId]) -> ApiResult<()> {
+    for run in api.store.open_runs(marked).await? {
+        if run.state == RunState::Canceling {
+            let spec = revision_spec(api, run.job, run.revision).await?;
+            api.hub.kill_run(&run, spec.as_deref());
+        }
+    }
+    Ok(())
+}
+
+/// The content of one revision of a job, if it is still kept.
+///
+/// # Errors
+/// The store's.
+pub async fn revision_spec(
+    api: &Api,
+    job: JobId,
+    revision: u64,
+) -> ApiResult<Option<Arc<JobSpec>>> {
+    let found = api.store.list_revisions(job, revision.saturating_add(1), 1).await?;
+    Ok(found.into_iter().find(|job| job.revision == revision).map(|job| job.spec))
+}

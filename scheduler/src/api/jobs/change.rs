@@ -1,0 +1,91 @@
+//! What all changes of jobs share: the draft that is checked, the runs planned anew, the answer.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use clawjob_proto::v1 as pb;
+
+use crate::{
+    api::{convert, validate},
+    model::{
+        ids::{AppId, JobId},
+        job::{Job, JobSpec, JobState},
+        plan,
+        schedule::Compiled,
+    },
+    store::ops::{JobChange, Replan},
+};
+
+/// Tries of a change whose job is changed by others at the same time.
+pub(super) const TRIES_MAX: usize = 8;
+
+/// Runs that a change plans at most: what its schedules spread, and the seconds planned ahead.
+const REPLAN_MAX: usize = validate::SCHEDULES_MAX * (validate::SPREAD_FIRES_MAX + 100);
+
+/// A job that does not exist yet.
+pub(super) fn draft(app: &str, name: &str, state: JobState, now: DateTime<Utc>) -> Job {
+    Job {
+        id: JobId(0),
+        app: AppId(0),
+        app_name: app.into(),
+        name: name.into(),
+        partition: JobId(0).partition(),
+        state,
+        spec: Arc::default(),
+        revision: 1,
+        version: 1,
+        created_at: now,
+        updated_at: now,
+        updated_by: String::new(),
+        pause_until: None,
+        pause_reason: String::new(),
+        effective_from: now,
+        next_fire_at: None,
+        problem: String::new(),
+        deleted: false,
+    }
+}
+
+/// A change that changes nothing yet.
+pub(super) fn no_change(updated_by: String) -> JobChange {
+    JobChange {
+        version: None,
+        spec: None,
+        state: None,
+        delete: false,
+        drop_due: false,
+        restart_schedule: false,
+        updated_by,
+    }
+}
+
+/// Plans the changed job anew by its schedules.
+pub(super) fn replan(compiled: Vec<Arc<Compiled>>) -> Replan {
+    Box::new(move |input| {
+        let until = input.partition.planned_until;
+        plan::replan(&input.job, &compiled, input.now, until, REPLAN_MAX)
+    })
+}
+
+/// A job as shown at `now`, with the next fire time worked out where the stored one, which the
+/// owner refreshes now and then, is missing or past.
+pub(in crate::api) fn shown(job: &Job, now: DateTime<Utc>) -> pb::Job {
+    let mut shown = job.clone();
+    if job.state != JobState::Active {
+        shown.next_fire_at = None;
+    } else if job.next_fire_at.is_none_or(|at| at <= now) {
+        shown.next_fire_at =
+            plan::compile_all(job).ok().and_then(|compiled| plan::next_fire(job, &compiled, now));
+    }
+    convert::job::to_proto(&shown)
+}
+
+/// The state of a job whose schedules begin anew: expired when none of them fires any more.
+pub(super) fn state_by_schedules(job: &Job, spec: &JobSpec, now: DateTime<Utc>) -> JobState {
+    let job = Job { spec: Arc::new(spec.clone()), ..job.clone() };
+    let over = |compiled: &Arc<Compiled>| compiled.never_fires(now, job.created_at);
+    match plan::compile_all(&job) {
+        Ok(compiled) if !compiled.is_empty() && compiled.iter().all(over) => JobState::Expired,
+        _ => JobState::Active,
+    }
+}

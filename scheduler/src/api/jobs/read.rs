@@ -1,0 +1,188 @@
+//! Reading jobs, and previewing schedules.
+
+use chrono::{DateTime, Utc};
+use clawjob_proto::v1 as pb;
+use serde::{Deserialize, Serialize};
+
+use super::{JobsService, change::shown};
+use crate::{
+    api::{
+        caller::Caller,
+        convert::{names, schedule, time},
+        filter, paging, scope,
+        status::{ApiError, ApiResult, Violations},
+    },
+    model::{
+        ids::JobId,
+        job::Job,
+        schedule::{PREVIEW_COUNT_MAX, preview},
+    },
+    store::ops::{JobKey, JobOrder, JobQuery, RunQuery, Scheduled},
+};
+
+/// Fire times of a preview when the caller names no count.
+const PREVIEW_COUNT_DEFAULT: usize = 10;
+
+/// Where a page of jobs ended, as its token carries it.
+#[derive(Serialize, Deserialize)]
+struct Key {
+    id: i64,
+    app: String,
+    name: String,
+    next: Option<DateTime<Utc>>,
+}
+
+impl JobsService {
+    pub(super) async fn get(&self, request: pb::GetJobRequest) -> ApiResult<pb::Job> {
+        let job = self.find_named("name", &request.name).await?;
+        let now = self.api.clock.now();
+        let last = RunQuery {
+            apps: None,
+            jobs: Some(vec![job.id]),
+            conditions: Vec::new(),
+            scheduled: Scheduled::Without,
+            ascending: false,
+            after: None,
+            limit: 1,
+            full: false,
+            now,
+        };
+        let last = self.api.store.list_runs(&last).await?;
+        let mut shown = shown(&job, now);
+        if let Some(last) = last.first() {
+            shown.last_run = names::run(&job.app_name, last.run.id);
+        }
+        Ok(shown)
+    }
+
+    pub(super) async fn list(
+        &self,
+        caller: &Caller,
+        request: pb::ListJobsRequest,
+    ) -> ApiResult<pb::ListJobsResponse> {
+        let now = self.api.clock.now();
+        let mut bad = Violations::new();
+        let parent = names::parse_parent("parent", &request.parent, &mut bad);
+        let limit = paging::size(request.page_size, &mut bad);
+        let filter = filter::parse(&request.filter, &filter::JOB_FIELDS, &mut bad);
+        let order = order(&request.order_by, &mut bad);
+        let page = paging::Query::new(&[
+            "ListJobs",
+            &request.parent,
+            &request.filter,
+            &request.order_by,
+            &caller.principal(),
+        ]);
+        let key: Option<Key> = page.key(&self.api.page_key, &request.page_token, now, &mut bad);
+        bad.finish()?;
+        let Some(parent) = parent else { return Ok(pb::ListJobsResponse::default()) };
+        let query = JobQuery {
+            apps: scope::apps(&self.api, caller, &parent).await?,
+            conditions: filter.conditions,
+            order,
+            after: key.map(|key| JobKey {
+                id: JobId(key.id),
+                app_name: key.app,
+                name: key.name,
+                next_fire_at: key.next,
+            }),
+            limit: limit + 1,
+        };
+        let mut jobs = self.api.store.list_jobs(&query).await?;
+        let more = jobs.len() > limit as usize;
+        jobs.truncate(limit as usize);
+        let next_page_token = match jobs.last().filter(|_| more) {
+            Some(last) => page.token(&self.api.page_key, &key_of(last), now)?,
+            None => String::new(),
+        };
+        let jobs = jobs.iter().map(|job| shown(job, now)).collect();
+        Ok(pb::ListJobsResponse { jobs, next_page_token })
+    }
+
+    pub(super) async fn revisions(
+        &self,
+        request: pb::ListJobRevisionsRequest,
+    ) -> ApiResult<pb::ListJobRevisionsResponse> {
+        let now = self.api.clock.now();
+        let mut bad = Violations::new();
+        let limit = paging::size(request.page_size, &mut bad);
+        let page = paging::Query::new(&["ListJobRevisions", &request.name]);
+        let before: Option<u64> = page.key(&self.api.page_key, &request.page_token, now, &mut bad);
+        bad.finish()?;
+        let job = self.find_named("name", &request.name).await?;
+        let before = before.unwrap_or(0);
+        let mut found = self.api.store.list_revisions(job.id, before, limit + 1).await?;
+        let more = found.len() > limit as usize;
+        found.truncate(limit as usize);
+        let next_page_token = match found.last().filter(|_| more) {
+            Some(last) => page.token(&self.api.page_key, &last.revision, now)?,
+            None => String::new(),
+        };
+        let jobs = found.iter().map(|job| shown(job, now)).collect();
+        Ok(pb::ListJobRevisionsResponse { jobs, next_page_token })
+    }
+
+    pub(super) fn preview(
+        &self,
+        request: &pb::PreviewScheduleRequest,
+    ) -> ApiResult<pb::PreviewScheduleResponse> {
+        let now = self.api.clock.now();
+        let mut bad = Violations::new();
+        if !request.parent.is_empty() {
+            names::parse_parent("parent", &request.parent, &mut bad);
+        }
+        let count = match usize::try_from(request.count) {
+            Ok(0) => PREVIEW_COUNT_DEFAULT,
+            Ok(count) if count <= PREVIEW_COUNT_MAX => count,
+            _ => {
+                bad.invalid("count", format!("must lie from 1 to {PREVIEW_COUNT_MAX}, or be 0"));
+                0
+            }
+        };
+        let after = request.after.as_ref().and_then(|at| time::instant("after", at, &mut bad));
+        let Some(given) = &request.schedule else {
+            bad.invalid("schedule", "is missing; give a schedule with cron, interval or at");
+            return Err(bad.finish().err().unwrap_or_else(|| ApiError::internal("no schedule")));
+        };
+        let schedule = schedule::from_proto("schedule", given, &mut bad);
+        let preview = match preview(&schedule, after.unwrap_or(now), now, count) {
+            Ok(preview) => Some(preview),
+            Err(faults) => {
+                for fault in faults {
+                    let field = format!("schedule.{}", fault.field);
+                    bad.add(field, fault.reason.as_str(), fault.message);
+                }
+                None
+            }
+        };
+        bad.finish()?;
+        let Some(preview) = preview else { return Ok(pb::PreviewScheduleResponse::default()) };
+        Ok(pb::PreviewScheduleResponse {
+            fire_times: preview.fire_times.into_iter().map(time::instant_to_proto).collect(),
+            warnings: preview.warnings,
+            cron_dialect: schedule::dialect_to_proto(preview.dialect) as i32,
+            description: preview.description,
+        })
+    }
+}
+
+fn key_of(job: &Job) -> Key {
+    Key {
+        id: job.id.0,
+        app: job.app_name.to_string(),
+        name: job.name.to_string(),
+        next: job.next_fire_at,
+    }
+}
+
+fn order(text: &str, bad: &mut Violations) -> JobOrder {
+    match text.split_whitespace().collect::<Vec<_>>()[..] {
+        [] | ["name"] | ["name", "asc"] => JobOrder::Name,
+        ["create_time", "desc"] => JobOrder::Created,
+        ["next_fire_time"] | ["next_fire_time", "asc"] => JobOrder::NextFire,
+        _ => {
+            bad.invalid("order_by", "use name, create_time desc, or next_fire_time");
+            JobOrder::Name
+        }
+    }
+}

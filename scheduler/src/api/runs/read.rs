@@ -1,0 +1,235 @@
+//! Reading runs, and waiting for the end of one.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use chrono::{DateTime, Utc};
+use clawjob_proto::v1 as pb;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::{RunsService, run_name};
+use crate::{
+    api::{
+        Api,
+        caller::Caller,
+        cancel,
+        convert::{
+            names::{self, JobName, Parent},
+            run::to_proto,
+            time,
+        },
+        filter, paging, scope,
+        status::{ApiResult, Violations},
+    },
+    model::{
+        ids::{JobId, RunId},
+        job::JobSpec,
+        run::{RunRecord, RunState},
+    },
+    store::{
+        StoreError,
+        ops::{RunQuery, Scheduled},
+    },
+};
+
+/// Longest wait of WaitRun; a longer one is cut.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// A run that is waited for is looked at so often even if nobody said that it changed.
+const WAIT_SWEEP: Duration = Duration::from_secs(1);
+
+impl RunsService {
+    pub(super) async fn get(&self, request: pb::GetRunRequest) -> ApiResult<pb::Run> {
+        let mut bad = Violations::new();
+        let full = names::full_view("view", request.view, true, &mut bad);
+        let record = self.find(&run_name(&request.name, bad)?).await?;
+        let now = self.api.clock.now();
+        let mut runs = show(&self.api, vec![record], full, now).await?;
+        Ok(runs.pop().unwrap_or_default())
+    }
+
+    pub(super) async fn list(
+        &self,
+        caller: &Caller,
+        request: pb::ListRunsRequest,
+    ) -> ApiResult<pb::ListRunsResponse> {
+        let now = self.api.clock.now();
+        let mut bad = Violations::new();
+        let parent = names::parse_parent("parent", &request.parent, &mut bad);
+        let limit = paging::size(request.page_size, &mut bad);
+        let filter = filter::parse(&request.filter, &filter::RUN_FIELDS, &mut bad);
+        let full = names::full_view("view", request.view, false, &mut bad);
+        let ascending = ascending(&request.order_by, &mut bad);
+        let page = paging::Query::new(&[
+            "ListRuns",
+            &request.parent,
+            &request.filter,
+            &request.order_by,
+            &caller.principal(),
+        ]);
+        let after: Option<RunId> = page.key(&self.api.page_key, &request.page_token, now, &mut bad);
+        bad.finish()?;
+        let Some(parent) = parent else { return Ok(pb::ListRunsResponse::default()) };
+        let scheduled = scheduled(&filter);
+        let query = RunQuery {
+            apps: scope::apps(&self.api, caller, &parent).await?,
+            jobs: jobs(&self.api, filter.jobs.as_ref(), caller, &parent).await?,
+            conditions: filter.conditions,
+            scheduled,
+            ascending,
+            after,
+            limit: limit + 1,
+            full,
+            now,
+        };
+        let mut records = self.api.store.list_runs(&query).await?;
+        let more = records.len() > limit as usize;
+        records.truncate(limit as usize);
+        let next_page_token = match records.last().filter(|_| more) {
+            Some(last) => page.token(&self.api.page_key, &last.run.id, now)?,
+            None => String::new(),
+        };
+        let runs = show(&self.api, records, full, now).await?;
+        Ok(pb::ListRunsResponse { runs, next_page_token })
+    }
+
+    pub(super) async fn wait(&self, request: pb::WaitRunRequest) -> ApiResult<pb::Run> {
+        let mut bad = Violations::new();
+        let wait = match &request.timeout {
+            None => Some(WAIT_MAX),
+            Some(given) => time::plain(given),
+        };
+        if wait.is_none() {
+            bad.invalid("timeout", "is negative or malformed; give a duration of at most 60 s");
+        }
+        let name = run_name(&request.name, bad)?;
+        let end = self.api.clock.elapsed() + wait.unwrap_or_default().min(WAIT_MAX);
+        // Before the first look, so that no change falls between.
+        let mut changes = self.feed.subscribe();
+        loop {
+            let record = self.find(&name).await?;
+            let left = end.saturating_sub(self.api.clock.elapsed());
+            if record.run.state.is_final() || left.is_zero() {
+                let now = self.api.clock.now();
+                let mut runs = show(&self.api, vec![record], true, now).await?;
+                return Ok(runs.pop().unwrap_or_default());
+            }
+            let changed = async {
+                loop {
+                    match changes.recv().await {
+                        Ok(batch) if batch.names(name.run) => return,
+                        Ok(_) => {}
+                        Err(RecvError::Lagged(_)) => return,
+                        // The sweep goes on alone.
+                        Err(RecvError::Closed) => std::future::pending().await,
+                    }
+                }
+            };
+            tokio::select! {
+                () = changed => {}
+                () = self.api.clock.wait(left.min(WAIT_SWEEP)) => {}
+            }
+        }
+    }
+}
+
+/// Runs as shown; in full with the params of the revision that each ran, and with since when the
+/// executor of an open one is out of contact.
+pub(in crate::api) async fn show(
+    api: &Api,
+    records: Vec<RunRecord>,
+    full: bool,
+    now: DateTime<Utc>,
+) -> ApiResult<Vec<pb::Run>> {
+    let mut specs: HashMap<(JobId, u64), Option<Arc<JobSpec>>> = HashMap::new();
+    let mut shown = Vec::with_capacity(records.len());
+    for record in records {
+        if !full {
+            shown.push(to_proto(&record, None, false, now));
+            continue;
+        }
+        let key = (record.run.job, record.run.revision);
+        let spec = match specs.get(&key) {
+            Some(spec) => spec.clone(),
+            None => {
+                let spec = cancel::revision_spec(api, key.0, key.1).await?;
+                specs.insert(key, spec.clone());
+                spec
+            }
+        };
+        let params = spec.as_ref().and_then(|spec| spec.params.as_ref());
+        let mut run = to_proto(&record, params, true, now);
+        if let Some(attempt) = run.attempts.last_mut()
+            && attempt.outcome == 0
+            && attempt.end_time.is_none()
+        {
+            let since = out_of_contact(api, &record).await?;
+            attempt.disconnected_since = since.map(time::instant_to_proto);
+        }
+        shown.push(run);
+    }
+    Ok(shown)
+}
+
+/// Since when the executor of the run's current attempt has no session.
+async fn out_of_contact(api: &Api, record: &RunRecord) -> ApiResult<Option<DateTime<Utc>>> {
+    let with_executor =
+        matches!(record.run.state, RunState::Dispatched | RunState::Running | RunState::Canceling);
+    let Some(name) = record.run.executor.as_deref().filter(|_| with_executor) else {
+        return Ok(None);
+    };
+    match api.store.get_executor(record.run.app, name).await {
+        Ok(executor) => Ok(executor.disconnected_at),
+        Err(StoreError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The ids of the jobs that a filter names, within the parent and what the caller may read;
+/// `None` when it names none. Jobs that do not exist have no runs.
+pub(in crate::api) async fn jobs(
+    api: &Api,
+    named: Option<&BTreeSet<JobName>>,
+    caller: &Caller,
+    parent: &Parent,
+) -> ApiResult<Option<Vec<JobId>>> {
+    let Some(named) = named else { return Ok(None) };
+    let mut ids = Vec::with_capacity(named.len());
+    for name in named {
+        let within = match parent {
+            Parent::App(app) => *app == name.app,
+            Parent::All => caller.can(crate::model::principal::Role::Viewer, &name.app),
+        };
+        if !within {
+            continue;
+        }
+        match api.store.get_job(&name.app, &name.job).await {
+            Ok(job) => ids.push(job.id),
+            Err(StoreError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Some(ids))
+}
+
+/// Runs that are planned but not due come only when the filter names their state.
+pub(in crate::api) fn scheduled(filter: &filter::Filter) -> Scheduled {
+    match filter.states() {
+        Some(states) if states.contains("SCHEDULED") && states.len() == 1 => Scheduled::Only,
+        Some(states) if states.contains("SCHEDULED") => Scheduled::With,
+        _ => Scheduled::Without,
+    }
+}
+
+fn ascending(order_by: &str, bad: &mut Violations) -> bool {
+    match order_by.split_whitespace().collect::<Vec<_>>()[..] {
+        [] | ["create_time", "desc"] => false,
+        ["create_time"] | ["create_time", "asc"] => true,
+        _ => {
+            bad.invalid("order_by", "use create_time or create_time desc (the default)");
+            false
+        }
+    }
+}

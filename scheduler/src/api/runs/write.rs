@@ -1,0 +1,136 @@
+//! Canceling runs, and running them again.
+
+use std::time::Duration;
+
+use clawjob_proto::v1 as pb;
+
+use super::{RunsService, read::show, run_name};
+use crate::{
+    api::{
+        caller::Caller,
+        cancel,
+        convert::{self, names, time},
+        jobs::REASON_MAX,
+        request_id,
+        status::{ApiError, ApiResult, Kind, Violations},
+        validate,
+    },
+    model::{
+        ids::RunId,
+        run::{KillReason, NewRun, RunExtra, RunRecord, TriggerKind},
+    },
+    store::StoreError,
+};
+
+/// Longest grace of a cancel.
+const GRACE_MAX: Duration = Duration::from_secs(3600);
+
+impl RunsService {
+    pub(super) async fn cancel(
+        &self,
+        caller: &Caller,
+        request: pb::CancelRunRequest,
+    ) -> ApiResult<pb::Run> {
+        let mut bad = Violations::new();
+        validate::text("reason", &request.reason, REASON_MAX, &mut bad);
+        let bounds = Duration::ZERO..=GRACE_MAX;
+        let grace = request.grace.as_ref();
+        let grace = grace.and_then(|grace| time::duration("grace", grace, bounds, &mut bad));
+        let name = run_name(&request.name, bad)?;
+        self.find(&name).await?;
+        let order = cancel::Order {
+            reason: KillReason::User,
+            grace,
+            message: match request.reason.as_str() {
+                "" => format!("canceled by {}", caller.principal()),
+                reason => format!("canceled by {}: {reason}", caller.principal()),
+            },
+        };
+        let open = self.api.store.open_runs(&[name.run]).await?;
+        let left = cancel::cancel(&self.api, open, &order).await?;
+        if !left.is_empty() {
+            let text = format!("{} is changing all the time; repeat the call", request.name);
+            return Err(ApiError::aborted("CONFLICT", text));
+        }
+        let record = self.find(&name).await?;
+        let now = self.api.clock.now();
+        let mut runs = show(&self.api, vec![record], true, now).await?;
+        Ok(runs.pop().unwrap_or_default())
+    }
+
+    pub(super) async fn rerun(
+        &self,
+        caller: &Caller,
+        request: pb::RerunRunRequest,
+    ) -> ApiResult<pb::Run> {
+        let mut bad = Violations::new();
+        let key = request_id::key(
+            &caller.principal(),
+            "RerunRun",
+            &request.request_id,
+            &request,
+            &mut bad,
+        )?;
+        let max = self.api.settings.params_bytes_max;
+        let params = request.params.as_ref();
+        let params = params.map(|params| convert::params("params", params, max, &mut bad));
+        let name = run_name(&request.name, bad)?;
+        let before = self.find(&name).await?;
+        if !before.run.state.is_final() {
+            let why = "it has not ended; wait for its end or cancel it before you run it again";
+            return Err(ApiError::precondition("RUN_NOT_ENDED", "RUN_STATE", &request.name, why));
+        }
+        let job_name = names::job(&before.app_name, &before.job_name);
+        let found = self.api.store.get_job(&before.app_name, &before.job_name).await;
+        let job = found.map_err(|e| ApiError::of_store(Kind::Job, &job_name, e))?;
+        if job.id != before.run.job {
+            let why = "its job was deleted; another one has its name now";
+            return Err(ApiError::precondition("JOB_DELETED", "JOB", &job_name, why));
+        }
+        let params = match params {
+            Some(params) => Some(params),
+            None => self.params_of(&before, job.revision).await?,
+        };
+        let now = self.api.clock.now();
+        let extra = before.run.extra.as_deref();
+        let run = NewRun {
+            id: RunId::by_hand(now, rand::random()),
+            job: job.id,
+            app: job.app,
+            revision: job.revision,
+            trigger: TriggerKind::Rerun,
+            fire_at: before.run.fire_at,
+            due_at: now,
+            extra: Some(Box::new(RunExtra {
+                params,
+                labels: extra.map(|extra| extra.labels.clone()).unwrap_or_default(),
+                triggered_by: caller.principal(),
+                rerun_of: Some(before.run.id),
+                ..RunExtra::default()
+            })),
+        };
+        let created = self.api.store.create_run(&run, key.as_ref(), now).await;
+        let id = created.map_err(|error| match error {
+            StoreError::Conflict(_) => request_id::reused(&request.request_id),
+            error => ApiError::of_store(Kind::Job, &job_name, error),
+        })?;
+        let record = self.api.store.get_run(id).await?;
+        let mut runs = show(&self.api, vec![record], true, now).await?;
+        Ok(runs.pop().unwrap_or_default())
+    }
+
+    /// What the ended run was given: its own params, or its job's at that time, kept with the new
+    /// run when the job has another revision by now.
+    async fn params_of(
+        &self,
+        before: &RunRecord,
+        revision: u64,
+    ) -> ApiResult<Option<crate::model::Payload>> {
+        let own = before.run.extra.as_ref().and_then(|extra| extra.params.clone());
+        if own.is_some() || before.run.revision == revision {
+            return Ok(own);
+        }
+        let spec = cancel::revision_spec(&self.api, before.run.job, before.run.revision).await?;
+        Ok(spec.and_then(|spec| spec.params.clone()))
+    }
+}
