@@ -314,7 +314,8 @@ pub trait Store: Send + Sync + 'static {
     /// Due and sent runs, for the cluster's page and metrics.
     async fn count_open(&self, now: DateTime<Utc>) -> Result<OpenCounts>;
 
-    /// Events after the cursor, oldest first, at most `limit` batches; only such as no transaction
+    /// Events after the cursor, oldest first, at most `limit` batches. A planned run is told of from
+    /// its first change on, or once it is due when it was made late. Only such as no transaction
     /// still open can come before. `None` as cursor gives no events, just the present end.
     /// `NotFound` when the cursor is older than what is kept (1 h).
     async fn run_events(&self, after: Option<EventCursor>, limit: u32) -> Result<RunEvents>;

@@ -157,7 +157,7 @@ pub(super) async fn get_runs(
 fn ended_rest(full: bool) -> String {
     match full {
         true => ENDED_REST.to_owned(),
-        false => ENDED_REST.replace("r.output,", "NULL::bytea,"),
+        false => ENDED_REST.replace("r.output_type, r.output,", "NULL::text, NULL::bytea,"),
     }
 }
 

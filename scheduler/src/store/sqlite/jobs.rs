@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     model::{
-        ids::{AppId, JobId, PartitionId, RunId},
+        ids::{AppId, JobId, RunId},
         job::Job,
     },
     store::{
@@ -175,7 +175,7 @@ pub(super) fn change(
         )));
     }
     let jobs_version = nodes::raise_jobs_version(tx, before.partition)?;
-    remove_planned(tx, id, before.partition, (!change.drop_due).then_some(now))?;
+    remove_planned(tx, &before, change.drop_due, now)?;
     let after = change.applied(before, now);
     tx.execute(
         "UPDATE job SET state = ?2, spec = ?3, revision = ?4, version = ?5, jobs_version = ?6,
@@ -206,25 +206,22 @@ pub(super) fn change(
     Ok(after)
 }
 
-/// Removes the job's planned runs that were never sent: those due after the instant, or all.
-fn remove_planned(
-    tx: &mut Tx<'_>,
-    job: JobId,
-    partition: PartitionId,
-    due_after: Option<DateTime<Utc>>,
-) -> Result<()> {
+/// Removes the job's planned runs that were never sent: those not due yet, or all.
+fn remove_planned(tx: &mut Tx<'_>, job: &Job, drop_due: bool, now: DateTime<Utc>) -> Result<()> {
     let removed = all(
         tx.conn(),
         "DELETE FROM open_run
          WHERE job_id = ?1 AND state = 'QUEUED' AND fence = 0
-             AND trigger IN ('SCHEDULE', 'MISFIRE') AND (?2 IS NULL OR due_at > ?2)
-         RETURNING id",
-        params![job.0, due_after.map(us)],
-        |row| get_run_id(row, 0),
+             AND trigger IN ('SCHEDULE', 'MISFIRE') AND (?2 OR due_at > ?3)
+         RETURNING id, due_at <= ?3",
+        params![job.id.0, drop_due, us(now)],
+        |row| Ok((get_run_id(row, 0)?, row.get::<_, bool>(1)?)),
     )?;
-    for run in removed {
-        tx.deleted(run);
-        tx.to_inbox(partition, run)?;
+    for (run, was_shown) in removed {
+        if was_shown {
+            tx.deleted(run);
+        }
+        tx.to_inbox(job.partition, run)?;
     }
     Ok(())
 }

@@ -158,7 +158,8 @@ pub(super) fn raise_jobs_version(tx: &mut Tx<'_>, id: PartitionId) -> Result<u64
 /// Moves a partition's times if it still has the epoch and the jobs that the owner planned with.
 pub(super) fn advance(tx: &mut Tx<'_>, to: &crate::store::ops::Advance) -> Result<bool> {
     let changed = tx.execute(
-        "UPDATE partition SET planned_until = ?4, served_until = ?5
+        "UPDATE partition SET planned_until = max(coalesce(planned_until, ?4), ?4),
+             served_until = max(coalesce(served_until, ?5), ?5)
          WHERE id = ?1 AND epoch = ?2 AND jobs_version = ?3",
         params![
             to.partition.0,

@@ -186,6 +186,7 @@ pub(super) fn plan(tx: &mut Tx<'_>, plan: &Plan, now: DateTime<Utc>) -> Result<P
 }
 
 /// Inserts a run as QUEUED, attempt 1, fence 0, unless its id exists already, open or ended.
+/// Watchers hear of it once it is due: until then lists leave it out.
 pub(super) fn insert_run(tx: &mut Tx<'_>, run: &NewRun, now: DateTime<Utc>) -> Result<bool> {
     let extra = run.extra.as_deref().map(json).transpose()?;
     let inserted = tx.execute(
@@ -207,7 +208,7 @@ pub(super) fn insert_run(tx: &mut Tx<'_>, run: &NewRun, now: DateTime<Utc>) -> R
             extra,
         ],
     )?;
-    if inserted == 1 {
+    if inserted == 1 && run.due_at <= now {
         tx.changed(run.id);
     }
     Ok(inserted == 1)

@@ -1,0 +1,133 @@
+//! What every store must do, run on each of them: `cargo test --test store sqlite::plan` runs the
+//! cases about planning on SQLite alone.
+//!
+//! A case is a function of a [`Fixture`], in the file of its area; the table below gives it a test
+//! per store.
+
+#[path = "support/postgres.rs"]
+mod server;
+
+#[path = "store/cancel.rs"]
+mod cancel;
+#[path = "store/damage.rs"]
+mod damage;
+#[path = "store/dispatch.rs"]
+mod dispatch;
+#[path = "store/end.rs"]
+mod end;
+#[path = "store/events.rs"]
+mod events;
+#[path = "store/fixture.rs"]
+mod fixture;
+#[path = "store/inbox.rs"]
+mod inbox;
+#[path = "store/logs.rs"]
+mod logs;
+#[path = "store/partitions.rs"]
+mod partitions;
+#[path = "store/plan.rs"]
+mod plan;
+#[path = "store/progress.rs"]
+mod progress;
+#[path = "store/put_back.rs"]
+mod put_back;
+
+/// Makes a test of each case for each store.
+macro_rules! cases {
+    ($($area:ident: $($case:ident),+ $(,)?;)+) => {
+        mod sqlite {
+            $(mod $area {
+                $(#[tokio::test]
+                async fn $case() {
+                    crate::$area::$case(&crate::fixture::Fixture::sqlite().await).await;
+                })+
+            })+
+        }
+
+        mod postgres {
+            $(mod $area {
+                $(#[tokio::test]
+                async fn $case() {
+                    crate::$area::$case(&crate::fixture::Fixture::postgres().await).await;
+                })+
+            })+
+        }
+    };
+}
+
+cases! {
+    partitions:
+        a_new_partition_is_planned_up_to_now,
+        each_new_owner_raises_the_epoch_and_finds_what_the_last_one_left,
+        every_change_of_a_job_raises_the_version_of_its_partition;
+    plan:
+        a_plan_inserts_runs_and_moves_its_partition,
+        planning_twice_inserts_once,
+        a_fire_time_that_has_ended_is_not_planned_again,
+        a_plan_of_an_earlier_owner_changes_nothing,
+        a_plan_with_old_jobs_changes_nothing,
+        a_stale_partition_leaves_the_others_their_plan,
+        a_run_outside_the_plan_s_partitions_is_refused,
+        a_skip_is_a_row_that_nobody_plans_again,
+        a_skip_leaves_a_run_that_was_planned;
+    dispatch:
+        a_dispatch_writes_executor_session_and_the_next_fence,
+        a_dispatch_needs_queued_and_the_given_fence,
+        a_run_that_was_canceled_first_is_not_dispatched,
+        a_later_cursor_replaces_the_earlier,
+        a_retry_wakes_once_and_as_the_next_attempt,
+        an_ack_needs_dispatched_and_the_given_fence,
+        the_first_ack_is_the_run_s_start;
+    end:
+        a_run_ends_from_the_given_states_with_the_given_attempt_only,
+        an_end_keeps_what_the_result_said,
+        the_same_result_again_is_a_duplicate,
+        a_result_of_an_attempt_before_is_a_duplicate,
+        a_result_of_a_lost_attempt_is_stale,
+        a_result_of_a_run_that_never_ran_is_stale,
+        an_unknown_run_is_stale,
+        answers_come_in_the_order_of_the_requests,
+        what_a_late_result_said_is_kept_with_its_attempt,
+        still_open_names_the_runs_that_have_not_ended,
+        last_ends_are_those_of_runs_that_ran;
+    put_back:
+        a_run_put_back_on_evidence_keeps_its_attempt_and_fence,
+        a_run_put_back_for_a_retry_keeps_the_ended_attempt,
+        a_loss_is_counted,
+        a_put_back_needs_state_attempt_and_fence;
+    cancel:
+        a_run_is_marked_canceling_with_its_reason,
+        a_mark_needs_state_attempt_and_fence,
+        a_kill_ends_with_the_attempt_it_was_for,
+        a_waiting_run_says_why;
+    inbox:
+        what_others_change_waits_in_the_inbox_of_its_partition,
+        the_inbox_gives_each_change_out_once,
+        the_inbox_names_runs_that_are_gone;
+    progress:
+        the_newest_progress_is_kept_and_a_checkpoint_outlives_it,
+        progress_of_an_attempt_that_is_not_current_is_left_out,
+        progress_stays_with_the_ended_run;
+    logs:
+        records_come_back_as_they_were_written,
+        records_stored_already_are_left_out,
+        pages_go_on_where_the_last_one_ended,
+        a_filter_leaves_records_out_and_still_moves_on,
+        records_beyond_the_cap_are_counted_as_dropped,
+        records_the_sender_dropped_are_counted_once,
+        a_log_is_complete_once_the_last_record_of_an_ended_attempt_is_stored,
+        a_log_of_a_lost_attempt_is_complete_with_its_end,
+        the_last_attempt_that_logged_is_shown_unless_another_is_named,
+        the_log_of_an_unknown_run_is_not_found;
+    damage:
+        a_job_that_can_t_be_read_has_a_problem_and_leaves_the_others_whole,
+        a_revision_that_can_t_be_read_leaves_the_other_runs_their_specs;
+    events:
+        changes_are_told_in_their_order,
+        the_last_word_on_a_run_counts,
+        a_planned_run_is_told_of_once_something_becomes_of_it,
+        a_page_of_events_goes_on_where_the_last_one_ended,
+        a_cursor_without_events_stays_good,
+        a_cursor_older_than_what_is_kept_is_not_found,
+        a_commit_sends_hints;
+}

@@ -1,0 +1,98 @@
+//! Runs that wait again.
+
+use clawjob_scheduler::{
+    model::{
+        ids::AttemptRef,
+        run::{KillReason, Outcome, RunState},
+    },
+    store::ops::{AttemptEnd, EndAnswer, PutBack, PutBackHow, StateSet},
+};
+
+use super::fixture::{Fixture, at, canceling, ending, failed, retry_later};
+
+fn same_attempt(attempt: AttemptRef) -> PutBack {
+    PutBack {
+        due_at: at(30),
+        message: "busy".to_owned(),
+        how: PutBackHow::SameAttempt,
+        ..retry_later(attempt)
+    }
+}
+
+pub(crate) async fn a_run_put_back_on_evidence_keeps_its_attempt_and_fence(f: &Fixture) {
+    let sent = f.run_in("a", RunState::Dispatched).await;
+    assert_eq!(f.store.put_back(&[same_attempt(sent)], at(20)).await.expect("back"), [sent]);
+    let run = f.open(sent.run).await;
+    assert_eq!((run.state, run.attempt_ref()), (RunState::Queued, sent));
+    assert_eq!((run.due_at, run.message.as_str()), (at(30), "busy"));
+    assert_eq!((run.dispatched_at, run.acked_at, run.lost), (None, None, 0));
+    assert_eq!(f.store.get_run(sent.run).await.expect("the run").attempts, []);
+    // The executor may answer after all, under the same fence.
+    let answers = f.store.end_runs(&[ending(sent, RunState::Succeeded)], at(21)).await;
+    assert!(matches!(answers.expect("answers")[..], [EndAnswer::Ended(_)]));
+}
+
+pub(crate) async fn a_run_put_back_for_a_retry_keeps_the_ended_attempt(f: &Fixture) {
+    let sent = f.run_in("a", RunState::Dispatched).await;
+    assert_eq!(f.store.put_back(&[retry_later(sent)], at(20)).await.expect("back"), [sent]);
+    let run = f.open(sent.run).await;
+    assert_eq!((run.state, run.attempt_ref()), (RunState::RetryWait, sent));
+    assert_eq!((run.due_at, run.lost), (at(60), 0));
+    assert_eq!(run.message, "failed, next attempt in a minute");
+    assert_eq!(run.started_at, Some(at(12)), "an ack that came with the result counts");
+    let record = f.store.get_run(sent.run).await.expect("the run");
+    assert_eq!(record.failure, failed().failure);
+    assert_eq!(record.attempts.len(), 1);
+    let attempt = &record.attempts[0];
+    assert_eq!((attempt.number, attempt.outcome), (1, Some(Outcome::Failed)));
+    assert_eq!(attempt.failure, failed().failure);
+    assert_eq!((attempt.executor.as_deref(), attempt.session_epoch), (Some("e1"), 1));
+    assert_eq!((attempt.dispatched_at, attempt.acked_at), (Some(at(11)), Some(at(12))));
+    assert_eq!(attempt.ended_at, Some(at(20)));
+    let woken = f.store.wake_retries(&[sent], at(60)).await.expect("woken")[0];
+    let again = f.dispatched(woken).await;
+    f.store.end_runs(&[ending(again, RunState::Succeeded)], at(70)).await.expect("ended");
+    let record = f.store.get_run(sent.run).await.expect("the run");
+    let outcomes: Vec<_> = record.attempts.iter().map(|a| (a.number, a.outcome)).collect();
+    assert_eq!(outcomes, [(1, Some(Outcome::Failed)), (2, Some(Outcome::Succeeded))]);
+}
+
+pub(crate) async fn a_loss_is_counted(f: &Fixture) {
+    let mut sent = f.run_in("a", RunState::Running).await;
+    for lost in 1..=2 {
+        let end = AttemptEnd { outcome: Some(Outcome::Lost), ..AttemptEnd::default() };
+        let how = PutBackHow::NextAttempt { end, lost: true };
+        let back = PutBack { how, ..retry_later(sent) };
+        assert_eq!(f.store.put_back(&[back], at(20)).await.expect("back"), [sent]);
+        assert_eq!(f.open(sent.run).await.lost, lost);
+        let woken = f.store.wake_retries(&[sent], at(60)).await.expect("woken")[0];
+        sent = f.dispatched(woken).await;
+    }
+    assert_eq!((sent.attempt, sent.fence), (3, 3));
+}
+
+pub(crate) async fn a_put_back_needs_state_attempt_and_fence(f: &Fixture) {
+    let running = f.run_in("a", RunState::Running).await;
+    let before = f.open(running.run).await;
+    let wrong_fence = AttemptRef { fence: running.fence + 1, ..running };
+    let wrong_attempt = AttemptRef { attempt: 2, ..running };
+    let dispatched = StateSet::only(RunState::Dispatched);
+    let refused = [
+        same_attempt(wrong_fence),
+        same_attempt(wrong_attempt),
+        PutBack { from: dispatched, ..same_attempt(running) },
+        retry_later(wrong_fence),
+        retry_later(wrong_attempt),
+        PutBack { from: dispatched, ..retry_later(running) },
+    ];
+    f.drain_inbox().await;
+    assert_eq!(f.store.put_back(&refused, at(20)).await.expect("none"), []);
+    assert_eq!(f.open(running.run).await, before);
+    assert_eq!(f.store.get_run(running.run).await.expect("the run").attempts.len(), 1);
+    assert_eq!(f.drain_inbox().await.ids, []);
+    // A kill under way is forgotten with the attempt it was for.
+    let kill = [canceling(running, KillReason::Timeout)];
+    f.store.mark_canceling(&kill, at(20)).await.expect("marked");
+    f.store.put_back(&[retry_later(running)], at(21)).await.expect("back");
+    assert_eq!(f.open(running.run).await.kill_reason, None);
+}
