@@ -12,5 +12,7 @@ mod harness;
 mod listening;
 #[path = "api_edge/matrix.rs"]
 mod matrix;
+#[path = "api_edge/secure.rs"]
+mod secure;
 #[path = "api_edge/tokens.rs"]
 mod tokens;

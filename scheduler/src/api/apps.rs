@@ -8,7 +8,7 @@ use super::{
     Api,
     caller::{Caller, Visible},
     convert::{names, time},
-    mask, paging, request_id,
+    jobs, mask, paging, request_id,
     status::{ApiError, ApiResult, Kind, Violations},
     validate::{COUNT_MAX, DISPLAY_NAME_MAX, HANDLER_MAX},
 };
@@ -112,7 +112,8 @@ pub(super) async fn update(api: &Api, request: pb::UpdateAppRequest) -> ApiResul
     Err(ApiError::etag_mismatch(&full_name))
 }
 
-/// Deletes an app without jobs and open runs.
+/// Deletes an app without jobs and open runs; with force its jobs are deleted and their runs
+/// stopped first. Runs that are with an executor end a little later: until then the app stays.
 pub(super) async fn delete(
     api: &Api,
     caller: &Caller,
@@ -124,7 +125,15 @@ pub(super) async fn delete(
     let name = name.unwrap_or_default();
     let fault = |error| ApiError::of_store(Kind::App, &request.name, error);
     let app = api.store.get_app(&name).await.map_err(fault)?;
+    if request.force {
+        let jobs = jobs::delete_all(api, caller, app.id).await?;
+        tracing::info!(app = %name, jobs, by = %caller.principal(), "jobs of an app deleted");
+    }
     api.store.delete_app(app.id).await.map_err(|error| match error {
+        StoreError::Conflict(text) if request.force => {
+            let text = format!("{text}, which are being stopped; repeat the call in a while");
+            ApiError::precondition("APP_NOT_EMPTY", "APP_EMPTY", &request.name, text)
+        }
         StoreError::Conflict(text) => {
             ApiError::precondition("APP_NOT_EMPTY", "APP_EMPTY", &request.name, text)
         }

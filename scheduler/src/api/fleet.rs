@@ -13,6 +13,7 @@ use tonic::{Request, Response, Status};
 use super::{
     Api,
     caller::Caller,
+    cancel,
     convert::names::{self, Parent},
     filter::{self, EXECUTOR_FIELDS},
     paging, scope,
@@ -22,12 +23,9 @@ use crate::{
     model::{
         executor::Executor,
         ids::{AppId, RunId},
-        run::{KillReason, RunState},
+        run::KillReason,
     },
-    store::{
-        StoreError,
-        ops::{ExecutorQuery, MarkCanceling, StateSet},
-    },
+    store::{StoreError, ops::ExecutorQuery},
 };
 use show::{handler_to_proto, is_connected, matches, to_proto};
 
@@ -176,25 +174,16 @@ impl FleetApi {
         Ok(self.show(&row))
     }
 
-    /// Asks runs to stop; the owner of each sends the kill as soon as their executor is back, or
-    /// ends them when it stays away.
+    /// Asks the runs to stop before their session ends. One that hears of it too late is told by
+    /// the Welcome of its next session.
     async fn kill(&self, runs: &[RunId], by: &str) -> ApiResult<()> {
         let open = self.api.store.open_runs(runs).await?;
-        let running =
-            open.iter().filter(|run| matches!(run.state, RunState::Dispatched | RunState::Running));
-        let kills: Vec<MarkCanceling> = running
-            .map(|run| MarkCanceling {
-                attempt: run.attempt_ref(),
-                from: StateSet::only(run.state),
-                reason: KillReason::User,
-                grace: None,
-                message: format!("{by} disconnected its executor"),
-            })
-            .collect();
-        if !kills.is_empty() {
-            self.api.store.mark_canceling(&kills, self.api.clock.now()).await?;
-        }
-        Ok(())
+        let order = cancel::Order {
+            reason: KillReason::User,
+            grace: None,
+            message: format!("{by} disconnected its executor"),
+        };
+        cancel::cancel(&self.api, open, &order).await.map(drop)
     }
 
     async fn forget(&self, name: &str) -> ApiResult<()> {

@@ -1,11 +1,13 @@
 //! JobService.
 
 mod change;
+mod delete;
 mod read;
 mod state;
 mod trigger;
 mod write;
 
+pub(in crate::api) use delete::delete_all;
 pub(in crate::api) use state::REASON_MAX;
 
 use std::sync::Arc;

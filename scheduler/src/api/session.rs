@@ -17,12 +17,14 @@ use clawjob_proto::v1::{
 };
 use futures::Stream;
 use parking_lot::Mutex;
+use rustls_pki_types::CertificateDer;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     Api,
     caller::{Caller, Peer},
     status::{ApiError, ApiResult},
+    tls,
 };
 pub(super) use claim::FEATURES;
 use crate::hub::{
@@ -103,14 +105,15 @@ impl ExecutorService for SessionService {
     ) -> Result<Response<Outgoing>, Status> {
         let caller = Caller::of(&request)?;
         self.hub.admit().map_err(of_refusal)?;
-        let peer = request.extensions().get::<Peer>().map(|peer| peer.address.to_string());
+        let peer = request.extensions().get::<Peer>().cloned();
         let outbox = Arc::new(Outbox::new(self.hub.capacity_changed()));
         let fate = Arc::new(Fate::default());
         let driver = Driver {
             api: self.api.clone(),
             hub: self.hub.clone(),
             caller,
-            peer: peer.unwrap_or_default(),
+            peer: peer.as_ref().map(|peer| peer.address.to_string()).unwrap_or_default(),
+            certificate: peer.and_then(|peer| peer.certificate),
             outbox: outbox.clone(),
             fate: fate.clone(),
         };
@@ -127,6 +130,8 @@ struct Driver {
     hub: Arc<Hub>,
     caller: Caller,
     peer: String,
+    /// The client's own, when the server asks for one.
+    certificate: Option<Arc<CertificateDer<'static>>>,
     outbox: Arc<Outbox>,
     fate: Arc<Fate>,
 }
@@ -185,6 +190,12 @@ impl Driver {
             ));
         };
         let hello = hello::check(hello, &self.caller)?;
+        if let Some(certificate) = &self.certificate
+            && !tls::is_made_out_to(certificate, &hello.executor)
+        {
+            let text = "the client's certificate is not made out to the executor id as a DNS name";
+            return Err(ApiError::wrong_certificate(text));
+        }
         let opening = self.claim(hello).await?;
         let origin = opening.origin.clone();
         self.hub.open(opening, &self.caller.principal(), self.outbox.clone()).map_err(|end| {

@@ -267,6 +267,11 @@ impl ApiError {
         Self::new(Code::PermissionDenied, "ROLE_MISSING", message)
     }
 
+    /// PERMISSION_DENIED: the client's certificate is made out to somebody else.
+    pub fn wrong_certificate(message: impl Into<String>) -> Self {
+        Self::new(Code::PermissionDenied, "CERTIFICATE_MISMATCH", message)
+    }
+
     /// UNIMPLEMENTED, with a message that says what is missing.
     pub fn unimplemented(message: impl Into<String>) -> Self {
         Self::new(Code::Unimplemented, "NOT_IMPLEMENTED", message)

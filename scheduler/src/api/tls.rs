@@ -3,7 +3,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use rustls_pki_types::{CertificateDer, DnsName, PrivateKeyDer, ServerName, pem::PemObject as _};
+use webpki::EndEntityCert;
 
 /// Where certificate and key lie, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,13 @@ pub fn server_config(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
+}
+
+/// Whether the certificate is made out to the name, as one of its DNS names.
+pub fn is_made_out_to(certificate: &CertificateDer<'_>, name: &str) -> bool {
+    let Ok(certificate) = EndEntityCert::try_from(certificate) else { return false };
+    let Ok(name) = DnsName::try_from(name) else { return false };
+    certificate.verify_is_valid_for_subject_name(&ServerName::DnsName(name)).is_ok()
 }
 
 fn certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, TlsError> {

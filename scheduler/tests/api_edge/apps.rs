@@ -78,7 +78,7 @@ async fn a_repeated_request_id_gives_the_same_app_and_another_body_an_error() {
 }
 
 #[tokio::test]
-async fn an_app_with_a_job_stays() {
+async fn an_app_with_a_job_stays_unless_forced() {
     use clawjob_scheduler::clock::Clock as _;
     use clawjob_scheduler::{
         model::job::{JobSpec, JobState},

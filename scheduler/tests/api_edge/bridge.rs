@@ -3,7 +3,7 @@
 use clawjob_scheduler::{api::ApiSettings, model::principal::Role};
 use serde_json::{Value, json};
 
-use crate::harness::Server;
+use crate::harness::{SOON, Server};
 
 #[tokio::test]
 async fn curls_form_of_a_call_answers() {
@@ -130,4 +130,30 @@ async fn everything_is_served_under_the_context_path_too() {
     assert_eq!(other.status(), 404);
     // gRPC clients know no prefix.
     server.call("", "ClusterService/GetServerInfo", json!({})).await.expect("answers");
+}
+
+#[tokio::test]
+async fn a_stream_comes_as_lines_of_json_and_ends_with_its_error() {
+    let server = Server::start().await;
+    server.app("a").await;
+    let url = format!("{}/clawjob.v1.RunService/WatchRuns", server.url);
+    let request = server.http.post(url).header("content-type", "application/json");
+    let request = request.bearer_auth(&server.admin).body(r#"{"parent":"apps/a"}"#);
+    let mut answer = request.send().await.expect("answers");
+    assert_eq!(answer.headers()["content-type"], "application/x-ndjson");
+    let mut text = String::new();
+    // An empty app begins with a bookmark; the server's end is the last line.
+    while !text.contains('\n') {
+        let chunk = tokio::time::timeout(SOON, answer.chunk()).await.expect("in time");
+        text.push_str(&String::from_utf8_lossy(&chunk.expect("goes on").expect("not over")));
+    }
+    server.stop.cancel();
+    while let Some(chunk) = answer.chunk().await.expect("ends well") {
+        text.push_str(&String::from_utf8_lossy(&chunk));
+    }
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    assert_eq!(lines[0]["type"], "TYPE_BOOKMARK", "{text}");
+    let last = lines.last().expect("a last line");
+    assert_eq!(last["error"]["code"], "unavailable", "{text}");
 }

@@ -43,6 +43,7 @@ pub struct Server {
     pub store: SharedStore,
     pub clock: Arc<ManualClock>,
     pub health: Arc<Health>,
+    pub edge: Arc<Edge>,
     pub http: reqwest::Client,
     pub channel: Channel,
     pub stop: CancellationToken,
@@ -75,7 +76,7 @@ impl Server {
         let edge = api::edge(api, auth.clone(), &health).expect("an edge");
         health.set(Phase::Serving).await;
         let stop = CancellationToken::new();
-        let (address, serving) = listen(edge, any_clock, &stop).await;
+        let (address, serving) = listen(edge.clone(), any_clock, &stop).await;
         tokio::spawn({
             let stop = stop.clone();
             async move { auth.upkeep(stop).await }
@@ -90,6 +91,7 @@ impl Server {
             store,
             clock,
             health,
+            edge,
             stop,
             serving,
             dir,

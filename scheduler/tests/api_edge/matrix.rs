@@ -327,3 +327,16 @@ async fn what_a_caller_may_not_know_of_answers_as_if_it_were_not_there() {
         assert_eq!(crate::harness::reason(&there), crate::harness::reason(&gone));
     }
 }
+
+#[tokio::test]
+async fn x50_a_run_can_not_be_reached_under_the_name_of_another_app() {
+    let server = Server::start().await;
+    let (run, _) = stage(&server).await;
+    server.app("b").await;
+    let admin_of_b = server.token(&[("b", Admin)]).await;
+    let request = json!({ "name": format!("apps/b/runs/{run}") });
+    for method in ["GetRun", "CancelRun", "RerunRun", "ListRunLogs", "TailRunLogs", "WaitRun"] {
+        let got = server.call(&admin_of_b, &format!("RunService/{method}"), request.clone()).await;
+        assert_eq!(code(&got), Code::NotFound, "{method}: {got:?}");
+    }
+}

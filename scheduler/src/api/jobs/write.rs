@@ -19,13 +19,10 @@ use crate::{
         status::{ApiError, ApiResult, FIELD_INVALID, Kind, Violations},
         validate,
     },
-    model::{
-        job::{Job, JobSpec, JobState},
-        run::KillReason,
-    },
+    model::job::{Job, JobSpec, JobState},
     store::{
         StoreError,
-        ops::{JobChange, NewJob, RequestKey, RunScope},
+        ops::{JobChange, NewJob, RequestKey},
     },
 };
 
@@ -215,42 +212,10 @@ impl JobsService {
             Err(error) => Err(ApiError::of_store(Kind::Job, current.resource_name(), error)),
         }
     }
-
-    pub(super) async fn delete(
-        &self,
-        caller: &Caller,
-        request: pb::DeleteJobRequest,
-    ) -> ApiResult<()> {
-        let job = self.find_named("name", &request.name).await?;
-        check_etag(&job, &request.etag)?;
-        let change = JobChange {
-            version: (!request.etag.is_empty()).then_some(job.version),
-            delete: true,
-            drop_due: true,
-            ..no_change(caller.principal())
-        };
-        let now = self.api.clock.now();
-        let deleted = self.api.store.change_job(job.id, &change, replan(Vec::new()), now).await;
-        deleted.map_err(|error| match error {
-            StoreError::Conflict(_) => ApiError::etag_mismatch(&request.name),
-            error => ApiError::of_store(Kind::Job, &request.name, error),
-        })?;
-        tracing::info!(job = request.name, by = change.updated_by, "job deleted");
-        if request.force {
-            let open = self.api.store.load_open_runs(&RunScope::Jobs(vec![job.id])).await?;
-            let order = cancel::Order {
-                reason: KillReason::JobDeleted,
-                grace: None,
-                message: format!("its job was deleted by {}", caller.principal()),
-            };
-            cancel::cancel(&self.api, open.runs, &order).await?;
-        }
-        Ok(())
-    }
 }
 
 /// Fails unless the etag is empty or the job's own.
-fn check_etag(job: &Job, given: &str) -> ApiResult<()> {
+pub(super) fn check_etag(job: &Job, given: &str) -> ApiResult<()> {
     if given.is_empty() || given == etag::of_job(job) {
         return Ok(());
     }
