@@ -26,13 +26,13 @@ use super::{
     status::{ApiError, ApiResult},
     tls,
 };
-pub(super) use claim::FEATURES;
 use crate::hub::{
     Hub, Link, Refused,
     event::SessionEvent,
     outbox::{Outbox, OutboxStream},
     session::End,
 };
+pub(super) use claim::FEATURES;
 
 /// How long a session that ended is still read for results that are on their way.
 const LINGER_MAX: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::{
-    Hub, Link, Refused,
+    Hub, Link, Presence, Refused,
     event::{Origin, SessionEvent},
     outbox::{Outbox, Pushed},
     session::{Effects, End, Moment, Opening, Session},
@@ -34,18 +34,18 @@ impl Hub {
         self.admission.lock().admit(self.clock.elapsed()).map_err(Refused::Rate)
     }
 
-    /// Another process than `instance_id` that holds the executor's name here and gave a sign of
-    /// life within two heartbeat intervals.
-    pub fn living_other(&self, app: AppId, executor: &str, instance_id: &str) -> bool {
-        let Some(link) = self.current(app, executor) else { return false };
+    /// Whether the executor's name is in use here by another process than `instance_id`.
+    pub fn presence(&self, app: AppId, executor: &str, instance_id: &str) -> Presence {
+        let Some(link) = self.current(app, executor) else { return Presence::Free };
         let session = link.session.lock();
         let silence = self.clock.elapsed().saturating_sub(session.heard().elapsed);
-        session.instance_id() != instance_id && silence <= self.settings.heartbeat_interval * 2
-    }
-
-    /// Whether the executor has a session here.
-    pub fn knows(&self, app: AppId, executor: &str) -> bool {
-        self.current(app, executor).is_some()
+        if session.instance_id() == instance_id {
+            Presence::Free
+        } else if silence <= self.settings.heartbeat_interval * 2 {
+            Presence::Alive
+        } else {
+            Presence::Silent
+        }
     }
 
     /// Begins a session, taking over from an older one of the same executor. The caller sends the

@@ -89,6 +89,17 @@ pub enum Contact {
     Unknown,
 }
 
+/// Who holds an executor's name on this node, as seen by a process that wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Nobody, or that process itself.
+    Free,
+    /// Another process that gave a sign of life within two heartbeat intervals.
+    Alive,
+    /// Another process that did not.
+    Silent,
+}
+
 /// Why a session can't begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {

@@ -14,6 +14,8 @@ mod finished;
 mod refusals;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod unknown;
 
 use std::{future::Future, sync::Arc, time::Duration};

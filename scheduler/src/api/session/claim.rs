@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use super::{Driver, hello::Checked};
 use crate::{
     api::status::{ApiError, ApiResult, Kind},
-    hub::{event::Origin, session::Opening, settings::LISTED_ATTEMPTS_MAX},
+    hub::{Presence, event::Origin, session::Opening, settings::LISTED_ATTEMPTS_MAX},
     model::{
         ids::{AttemptRef, RunId},
         run::{OpenRun, RunState},
@@ -44,20 +44,17 @@ impl Driver {
             let name = format!("apps/{}/executors/{}", hello.app, hello.executor);
             ApiError::already_exists(Kind::Executor, name)
         };
-        if self.hub.living_other(app.id, &hello.executor, &hello.instance_id) {
-            return Err(taken());
-        }
-        let resume_token = resume_token(&api.page_key, &hello);
+        let presence = self.hub.presence(app.id, &hello.executor, &hello.instance_id);
         let settings = self.hub.settings();
         // Signs of life are written every touch interval, so that much later they may look.
         let silence = settings.heartbeat_interval * 2 + settings.touch_interval;
-        let held_here = self.hub.knows(app.id, &hello.executor);
-        let alive_since = if held_here {
-            // This node hears the other process itself, and it is silent.
-            now + TimeDelta::days(1)
-        } else {
-            now - TimeDelta::from_std(silence).unwrap_or(TimeDelta::MAX)
+        let alive_since = match presence {
+            Presence::Alive => return Err(taken()),
+            // This node hears the other process itself, and it says nothing.
+            Presence::Silent => now + TimeDelta::days(1),
+            Presence::Free => now - TimeDelta::from_std(silence).unwrap_or(TimeDelta::MAX),
         };
+        let resume_token = resume_token(&api.page_key, &hello);
         let claim = Claim {
             app: app.id,
             name: hello.executor.clone(),

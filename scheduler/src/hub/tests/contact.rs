@@ -4,7 +4,7 @@ use clawjob_proto::v1::{Hello, SessionRequest, close, session_request::Frame as 
 
 use super::*;
 use crate::hub::{
-    Contact, Refused,
+    Contact, Presence, Refused,
     live::LiveState,
     session::End,
     settings::{SESSION_SEND_QUEUE_HARD_MAX, SESSION_SEND_QUEUE_MAX},
@@ -173,14 +173,15 @@ fn a_session_claimed_on_another_node_ends_here() {
 fn s01_a_duplicate_of_a_living_process_is_told_from_the_next_session_of_it() {
     let world = World::new();
     let mut executor = world.connect("a", 4);
-    assert!(world.hub.living_other(APP, "a", "process-2"));
-    assert!(!world.hub.living_other(APP, "a", "process-1"));
+    let presence = |world: &World, process| world.hub.presence(APP, "a", process);
+    assert_eq!(presence(&world, "process-2"), Presence::Alive);
+    assert_eq!(presence(&world, "process-1"), Presence::Free, "the same process");
     world.pass(seconds(11));
-    assert!(!world.hub.living_other(APP, "a", "process-2"), "s02 two intervals of silence");
+    assert_eq!(presence(&world, "process-2"), Presence::Silent, "s02 two intervals");
     executor.heartbeat();
-    assert!(world.hub.living_other(APP, "a", "process-2"));
+    assert_eq!(presence(&world, "process-2"), Presence::Alive);
     executor.goodbye();
-    assert!(!world.hub.living_other(APP, "a", "process-2"));
+    assert_eq!(presence(&world, "process-2"), Presence::Free);
 }
 
 #[test]
