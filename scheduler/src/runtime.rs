@@ -154,8 +154,7 @@ pub async fn start(config: &Config) -> Result<Server> {
     // The one table of background loops.
     let loops = Loops { store: store.clone(), hub: hub.clone(), board, clock: clock.clone() };
     let rest = vec![
-        tokio::spawn(loops.clone().hub_ticks(stop_rest.clone())),
-        tokio::spawn(loops.clone().hub_hints(stop_rest.clone())),
+        tokio::spawn(hub.clone().upkeep(store.clone(), stop_rest.clone())),
         tokio::spawn(loops.clone().presence(presence, stop_rest.clone())),
         tokio::spawn(loops.clone().prune(retention(config), stop_rest.clone())),
         tokio::spawn({
@@ -395,27 +394,6 @@ impl Loops {
             drain_hints(&mut hints, &mut nudge);
         }
         owner.stop().await;
-    }
-
-    async fn hub_ticks(self, stop: CancellationToken) {
-        while self.pause(HUB_TICK, &stop).await {
-            self.hub.tick(self.clock.now(), self.clock.elapsed());
-        }
-    }
-
-    async fn hub_hints(self, stop: CancellationToken) {
-        let mut hints = self.store.hints();
-        loop {
-            let hint = tokio::select! {
-                () = stop.cancelled() => return,
-                hint = hints.recv() => hint,
-            };
-            match hint {
-                Ok(Topic::Session { executor, epoch }) => self.hub.supersede(executor, epoch),
-                Ok(_) | Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return,
-            }
-        }
     }
 
     async fn presence(self, mut presence: Presence, stop: CancellationToken) {

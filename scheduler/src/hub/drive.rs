@@ -14,7 +14,7 @@ use super::{
     session::{Effects, End, Moment, Opening, Session},
     settings::EVENT_QUEUE_MAX,
 };
-use crate::model::ids::AppId;
+use crate::{model::ids::AppId, telemetry::metrics::metrics};
 
 /// How often memory of executors that left is looked through.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
@@ -86,6 +86,7 @@ impl Hub {
         // Welcome goes first: nobody can reach the session before it is in the table.
         self.push(&link, out.frames, at);
         table.insert(link.clone(), at.elapsed);
+        metrics().sessions_opened.inc();
         drop(table);
         match old {
             // It knows and says Goodbye by itself; whoever drives it sees to that.

@@ -85,6 +85,8 @@ pub enum EventKind {
     Finished {
         /// The ack of this attempt, when this node received it.
         acked_at: Option<DateTime<Utc>>,
+        /// When this node received the result.
+        received_at: DateTime<Utc>,
         /// What was said.
         result: Box<AttemptResult>,
     },

@@ -124,6 +124,8 @@ pub struct Hub {
     /// Events of the hub's own that found no room; bounded by what dispatch has under way.
     backlog: Mutex<VecDeque<SessionEvent>>,
     capacity: Arc<Notify>,
+    /// Some token was revoked.
+    tokens_changed: Notify,
     draining: Mutex<bool>,
     pruned: Mutex<Duration>,
 }
@@ -140,6 +142,7 @@ impl Hub {
             events,
             backlog: Mutex::default(),
             capacity: Arc::default(),
+            tokens_changed: Notify::new(),
             draining: Mutex::new(false),
             pruned: Mutex::default(),
         };
@@ -177,13 +180,13 @@ impl Hub {
         labels: &BTreeMap<String, String>,
     ) -> Vec<Candidate> {
         let table = self.table.read();
-        let links = table.of_app(app).iter();
+        let links = table.of_app(app);
         links.filter_map(|link| candidate(link, handler, labels)).collect()
     }
 
     /// Whether any connected executor of the app offers the handler, able to take it or not.
     pub fn offers(&self, app: AppId, handler: &str) -> bool {
-        self.table.read().of_app(app).iter().any(|link| link.session.lock().offers(handler))
+        self.table.read().of_app(app).any(|link| link.session.lock().offers(handler))
     }
 
     /// Executors of the app that offer the handler and carry the labels, whether or not they take
@@ -195,7 +198,7 @@ impl Hub {
         labels: &BTreeMap<String, String>,
     ) -> Vec<Arc<str>> {
         let table = self.table.read();
-        let links = table.of_app(app).iter();
+        let links = table.of_app(app);
         let fitting = links.filter(|link| link.session.lock().fits(handler, labels));
         fitting.map(|link| link.origin.executor.clone()).collect()
     }
@@ -302,9 +305,8 @@ impl Hub {
 
     /// Ends the session of an executor row if it is older than the epoch.
     pub fn supersede(&self, row: i64, epoch: u64) {
-        let older = |link: &&Arc<Link>| link.origin.row == row && link.origin.epoch < epoch;
-        let old = self.table.read().all().iter().find(older).cloned();
-        if let Some(link) = old {
+        let old = self.table.read().by_row(row).cloned();
+        if let Some(link) = old.filter(|link| link.origin.epoch < epoch) {
             self.give_way(&link);
         }
     }

@@ -1,7 +1,7 @@
 //! The sessions of this node, by app and name, and what is remembered of those that ended.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -105,7 +105,7 @@ struct Parted {
 struct AppTable {
     by_name: HashMap<Arc<str>, Arc<Link>>,
     /// In order of registration.
-    by_row: Vec<Arc<Link>>,
+    by_row: BTreeMap<i64, Arc<Link>>,
     histories: HashMap<Arc<str>, History>,
 }
 
@@ -113,12 +113,17 @@ struct AppTable {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     apps: HashMap<AppId, AppTable>,
-    len: usize,
+    /// By the executor's row.
+    rows: HashMap<i64, Arc<Link>>,
 }
 
 impl Table {
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.rows.len()
+    }
+
+    pub(super) fn by_row(&self, row: i64) -> Option<&Arc<Link>> {
+        self.rows.get(&row)
     }
 
     pub(super) fn get(&self, app: AppId, name: &str) -> Option<&Arc<Link>> {
@@ -126,12 +131,12 @@ impl Table {
     }
 
     /// Sessions of an app in order of registration.
-    pub(super) fn of_app(&self, app: AppId) -> &[Arc<Link>] {
-        self.apps.get(&app).map_or(&[], |app| &app.by_row)
+    pub(super) fn of_app(&self, app: AppId) -> impl Iterator<Item = &Arc<Link>> {
+        self.apps.get(&app).into_iter().flat_map(|app| app.by_row.values())
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Link>> {
-        self.apps.values().flat_map(|app| app.by_row.iter().cloned()).collect()
+        self.rows.values().cloned().collect()
     }
 
     pub(super) fn insert(&mut self, link: Arc<Link>, elapsed: Duration) {
@@ -145,10 +150,9 @@ impl Table {
         }
         history.seen = true;
         history.parted = None;
-        let place = app.by_row.partition_point(|other| other.origin.row < link.origin.row);
-        app.by_row.insert(place, link.clone());
+        self.rows.insert(link.origin.row, link.clone());
+        app.by_row.insert(link.origin.row, link.clone());
         app.by_name.insert(link.origin.executor.clone(), link);
-        self.len += 1;
     }
 
     /// Takes a session out if it is the current one of its executor.
@@ -158,8 +162,8 @@ impl Table {
         if current.origin.epoch != origin.epoch {
             return None;
         }
-        app.by_row.retain(|link| link.origin.row != origin.row);
-        self.len -= 1;
+        app.by_row.remove(&origin.row);
+        self.rows.remove(&origin.row);
         app.by_name.remove(&origin.executor)
     }
 

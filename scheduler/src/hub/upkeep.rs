@@ -19,36 +19,60 @@ const TOKEN_PREFIX: &str = "tokens/";
 
 impl Hub {
     /// Ticks the sessions, writes signs of life, looks tokens up again and gives way to sessions on
-    /// other nodes; runs until `stop`.
+    /// other nodes; runs until `stop`. A store out of reach holds up none of the rest.
     pub async fn upkeep(self: Arc<Self>, store: SharedStore, stop: CancellationToken) {
-        let mut hints = store.hints();
-        let mut open = true;
-        let mut touched = self.clock.elapsed();
-        let mut checked = touched;
-        let mut tick = Box::pin(self.clock.wait(TICK_INTERVAL));
+        tokio::join!(
+            self.ticks(&stop),
+            self.touches(&store, &stop),
+            self.token_checks(&store, &stop),
+            self.hints(&store, &stop),
+        );
+    }
+
+    async fn ticks(&self, stop: &CancellationToken) {
+        while self.pause(TICK_INTERVAL, stop).await {
+            self.tick(self.clock.now(), self.clock.elapsed());
+        }
+    }
+
+    async fn touches(&self, store: &SharedStore, stop: &CancellationToken) {
+        while self.pause(self.settings.touch_interval, stop).await {
+            self.touch(store, self.clock.now()).await;
+        }
+    }
+
+    async fn token_checks(&self, store: &SharedStore, stop: &CancellationToken) {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                hint = hints.recv(), if open => match hint {
-                    Ok(Topic::Session { executor, epoch }) => self.supersede(executor, epoch),
-                    Ok(Topic::Tokens) | Err(RecvError::Lagged(_)) => checked = Duration::ZERO,
-                    Ok(_) => {}
-                    Err(RecvError::Closed) => open = false,
-                },
-                () = &mut tick => {
-                    tick = Box::pin(self.clock.wait(TICK_INTERVAL));
-                    self.tick(self.clock.now(), self.clock.elapsed());
-                }
+                () = self.tokens_changed.notified() => {}
+                () = self.clock.wait(self.settings.token_check_interval) => {}
             }
-            let elapsed = self.clock.elapsed();
-            if elapsed >= touched + self.settings.touch_interval {
-                touched = elapsed;
-                self.touch(&store, self.clock.now()).await;
+            self.check_tokens(store, self.clock.now()).await;
+        }
+    }
+
+    async fn hints(&self, store: &SharedStore, stop: &CancellationToken) {
+        let mut hints = store.hints();
+        loop {
+            let hint = tokio::select! {
+                () = stop.cancelled() => return,
+                hint = hints.recv() => hint,
+            };
+            match hint {
+                Ok(Topic::Session { executor, epoch }) => self.supersede(executor, epoch),
+                Ok(Topic::Tokens) | Err(RecvError::Lagged(_)) => self.tokens_changed.notify_one(),
+                Ok(_) => {}
+                Err(RecvError::Closed) => return,
             }
-            if checked.is_zero() || elapsed >= checked + self.settings.token_check_interval {
-                checked = elapsed.max(Duration::from_nanos(1));
-                self.check_tokens(&store, self.clock.now()).await;
-            }
+        }
+    }
+
+    /// False when it is time to stop.
+    async fn pause(&self, wait: Duration, stop: &CancellationToken) -> bool {
+        tokio::select! {
+            () = stop.cancelled() => false,
+            () = self.clock.wait(wait) => true,
         }
     }
 

@@ -8,6 +8,7 @@ use super::Results;
 use crate::{
     model::ids::AttemptRef,
     store::{RESULT_BATCH_MAX, ops::Ack},
+    telemetry::metrics::metrics,
 };
 
 /// How long an ack waits for the result that would make it needless.
@@ -52,6 +53,7 @@ impl Results {
     pub(super) async fn flush_acks(&mut self, all: bool) {
         let due = self.acks.due(all, self.clock.elapsed());
         for acks in due.chunks(RESULT_BATCH_MAX) {
+            metrics().batch("ack", acks.len());
             // Those it leaves out have ended or were taken back meanwhile.
             let _ = self.persist("acks of runs", || self.store.ack_runs(acks)).await;
         }

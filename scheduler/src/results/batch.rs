@@ -12,8 +12,14 @@ use crate::{
         ids::AttemptRef,
         run::{CODE_INVALID_PARAMS, Outcome},
     },
-    store::ops::{LogAppend, ProgressRow},
+    store::{
+        RESULT_BATCH_MAX,
+        ops::{LogAppend, ProgressRow},
+    },
 };
+
+/// Log chunks in one statement.
+const LOG_BATCH_MAX: usize = 128;
 
 /// The events of a batch by kind, each in the order they came.
 #[derive(Default)]
@@ -43,7 +49,12 @@ impl Results {
         self.write_logs(sorted.logs).await;
         self.write_progress(sorted.progress).await;
         self.end_succeeded(sorted.succeeded).await;
-        self.apply_changes(sorted.changes).await;
+        let mut changes = sorted.changes;
+        while !changes.is_empty() {
+            let later = changes.split_off(changes.len().min(RESULT_BATCH_MAX));
+            self.apply_changes(changes).await;
+            changes = later;
+        }
         self.settle_unknown(sorted.unknown).await;
     }
 
@@ -54,13 +65,13 @@ impl Results {
                 self.acks.put(attempt, at, self.clock.elapsed());
                 self.listener.acked(attempt, at);
             }
-            EventKind::Finished { acked_at, result } => {
+            EventKind::Finished { acked_at, received_at, result } => {
                 let acked_at = self.acks.take(attempt).or(acked_at);
                 // Sent twice within one batch: one answer is enough.
                 if !ended.insert(attempt) {
                     return;
                 }
-                let finished = Finished { origin, attempt, acked_at, result };
+                let finished = Finished { origin, attempt, acked_at, received_at, result };
                 if finished.result.outcome == Outcome::Succeeded {
                     self.refusals.forget(attempt.run);
                     sorted.succeeded.push(finished);
@@ -93,18 +104,17 @@ impl Results {
 
     /// Appends log records, then frees the executors' windows.
     async fn write_logs(&self, logs: Vec<(Arc<Origin>, LogAppend)>) {
-        if logs.is_empty() {
-            return;
-        }
         let (origins, appends): (Vec<_>, Vec<_>) = logs.into_iter().unzip();
-        let now = self.clock.now();
-        let stored = self.persist("run logs", || self.store.append_logs(&appends, now)).await;
-        let stored = stored.unwrap_or_default();
-        for (index, (origin, append)) in origins.iter().zip(&appends).enumerate() {
-            let last = append.records.last().map_or(0, |record| record.seq);
-            // Records that can never be stored must not close the window for those to come.
-            let through = stored.get(index).copied().unwrap_or(0).max(last);
-            self.hub.ack_logs(origin.app, &origin.executor, append.attempt, through);
+        for (origins, appends) in origins.chunks(LOG_BATCH_MAX).zip(appends.chunks(LOG_BATCH_MAX)) {
+            let now = self.clock.now();
+            let stored = self.persist("run logs", || self.store.append_logs(appends, now)).await;
+            let stored = stored.unwrap_or_default();
+            for (index, (origin, append)) in origins.iter().zip(appends).enumerate() {
+                let last = append.records.last().map_or(0, |record| record.seq);
+                // Records that can never be stored must not close the window for those to come.
+                let through = stored.get(index).copied().unwrap_or(0).max(last);
+                self.hub.ack_logs(origin.app, &origin.executor, append.attempt, through);
+            }
         }
     }
 

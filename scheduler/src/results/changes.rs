@@ -14,9 +14,10 @@ use crate::{
     model::{
         ids::{AttemptRef, JobId, RunId},
         job::JobSpec,
-        run::OpenRun,
+        run::{OpenRun, RunState},
     },
     store::ops::{EndAnswer, EndRun, PutBack, RunScope},
+    telemetry::{metrics::metrics, runs},
 };
 
 /// How often a row may change between the look and the write before its event counts as stale.
@@ -131,7 +132,7 @@ impl Results {
                 Some(EndAnswer::Ended(job)) => {
                     self.refusals.forget(run.id);
                     self.listener.ended(run.id, job, end.to, self.clock.now());
-                    self.committed(&change);
+                    self.committed(&change, end.to);
                 }
                 Some(EndAnswer::Duplicate | EndAnswer::Stale) => again.push(change),
                 None => {}
@@ -146,14 +147,16 @@ impl Results {
         }
         let requests: Vec<PutBack> = rows.iter().map(|(_, _, put_back)| put_back.clone()).collect();
         let now = self.clock.now();
+        metrics().batch("put_back", requests.len());
         let written = self.persist("runs put back", || self.store.put_back(&requests, now)).await;
         let Ok(written) = written else { return Vec::new() };
         let written: HashSet<AttemptRef> = written.into_iter().collect();
         let mut again = Vec::new();
         for (change, after, _) in rows {
             if written.contains(&change.attempt) {
+                // First the ack: sent again, the attempt must find its old result forgotten.
+                self.committed(&change, after.state);
                 self.listener.put_back(after);
-                self.committed(&change);
             } else {
                 again.push(change);
             }
@@ -161,8 +164,11 @@ impl Results {
         again
     }
 
-    fn committed(&self, change: &Change) {
-        if matches!(change.what, What::Result(_)) {
+    /// Answers a result that led its run to `state`.
+    fn committed(&self, change: &Change, state: RunState) {
+        if let What::Result(finished) = &change.what {
+            let (received, now) = (finished.received_at, self.clock.now());
+            runs::result(change.attempt, state.as_str(), received, now);
             self.ack_result(&change.origin, change.attempt, AckStatus::Committed);
         }
     }

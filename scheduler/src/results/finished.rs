@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::Results;
+use super::{GivenUp, Results};
 use crate::{
     hub::{
         event::{AttemptResult, Origin},
@@ -14,7 +14,11 @@ use crate::{
         ids::AttemptRef,
         run::{Failure, Outcome, RunState},
     },
-    store::ops::{AttemptEnd, EndAnswer, EndRun, LateResult, StateSet},
+    store::{
+        RESULT_BATCH_MAX,
+        ops::{AttemptEnd, EndAnswer, EndRun, LateResult, StateSet},
+    },
+    telemetry::{metrics::metrics, runs},
 };
 
 /// Failure code of a result whose text or output the store could not take.
@@ -26,6 +30,7 @@ pub(super) struct Finished {
     pub(super) origin: Arc<Origin>,
     pub(super) attempt: AttemptRef,
     pub(super) acked_at: Option<DateTime<Utc>>,
+    pub(super) received_at: DateTime<Utc>,
     pub(super) result: Box<AttemptResult>,
 }
 
@@ -91,7 +96,9 @@ impl Results {
             let attempt = finished.attempt;
             let status = match answer {
                 Some(EndAnswer::Ended(job)) => {
-                    self.listener.ended(attempt.run, *job, state, self.clock.now());
+                    let now = self.clock.now();
+                    self.listener.ended(attempt.run, *job, state, now);
+                    runs::result(attempt, state.as_str(), finished.received_at, now);
                     AckStatus::Committed
                 }
                 Some(EndAnswer::Duplicate) => AckStatus::Duplicate,
@@ -112,16 +119,21 @@ impl Results {
     /// Ends runs, all at once if the store takes them, else one by one so that a row the store
     /// can't take harms no other. One answer per request; None for what could not be written.
     pub(super) async fn end_runs(&self, ends: Vec<EndRun>) -> Vec<Option<EndAnswer>> {
-        let now = self.clock.now();
-        let all = self.persist("ends of runs", || self.store.end_runs(&ends, now)).await;
-        if let Ok(answers) = all {
-            let missing = ends.len().saturating_sub(answers.len());
-            let answers = answers.into_iter().map(Some);
-            return answers.chain(std::iter::repeat_n(None, missing)).collect();
-        }
         let mut answers = Vec::with_capacity(ends.len());
-        for end in ends {
-            answers.push(self.end_one(end).await);
+        for batch in ends.chunks(RESULT_BATCH_MAX) {
+            let now = self.clock.now();
+            metrics().batch("end", batch.len());
+            match self.persist("ends of runs", || self.store.end_runs(batch, now)).await {
+                Ok(written) => {
+                    let written = written.into_iter().map(Some);
+                    answers.extend(written.chain(std::iter::repeat(None)).take(batch.len()));
+                }
+                Err(GivenUp) => {
+                    for end in batch {
+                        answers.push(self.end_one(end.clone()).await);
+                    }
+                }
+            }
         }
         answers
     }

@@ -35,13 +35,17 @@ use crate::{
         job::JobSpec,
         run::{OpenRun, RunState},
     },
-    store::{RESULT_BATCH_MAX, SharedStore, StoreError},
+    store::{SharedStore, StoreError},
+    telemetry::metrics::metrics,
 };
 use acks::Acks;
 use refusals::Refusals;
 
 /// How long the first event of a batch waits for others.
 pub const BATCH_WAIT: Duration = Duration::from_millis(3);
+/// Events taken in hand at once; a batch of them is written in statements of at most
+/// [`crate::store::RESULT_BATCH_MAX`] rows.
+pub const EVENT_BATCH_MAX: usize = 1_024;
 /// Waits between tries while the store is out of reach.
 const STORE_RETRY_MIN: Duration = Duration::from_millis(50);
 const STORE_RETRY_MAX: Duration = Duration::from_secs(2);
@@ -115,7 +119,7 @@ impl Results {
     /// time by hand.
     pub async fn step(&mut self, events: &mut EventReceiver) -> usize {
         let mut batch = Vec::new();
-        while batch.len() < RESULT_BATCH_MAX
+        while batch.len() < EVENT_BATCH_MAX
             && let Ok(charged) = events.try_recv()
         {
             batch.push(charged);
@@ -138,7 +142,7 @@ impl Results {
         tokio::select! {
             biased;
             () = self.stop.cancelled() => return None,
-            count = events.recv_many(&mut batch, RESULT_BATCH_MAX) => {
+            count = events.recv_many(&mut batch, EVENT_BATCH_MAX) => {
                 if count == 0 {
                     return None;
                 }
@@ -147,8 +151,8 @@ impl Results {
         }
         let full = self.clock.wait(BATCH_WAIT);
         tokio::pin!(full);
-        while batch.len() < RESULT_BATCH_MAX {
-            let room = RESULT_BATCH_MAX - batch.len();
+        while batch.len() < EVENT_BATCH_MAX {
+            let room = EVENT_BATCH_MAX - batch.len();
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
@@ -170,6 +174,7 @@ impl Results {
             match op().await {
                 Ok(answer) => return Ok(answer),
                 Err(StoreError::Unavailable(fault)) if !self.stop.is_cancelled() => {
+                    metrics().store_errors.inc();
                     tracing::warn!(what, fault, "the store is out of reach; trying again");
                     tokio::select! {
                         () = self.clock.wait(wait) => {}

@@ -234,7 +234,8 @@ impl Session {
             self.note_clock(finished - at.wall);
         }
         let result = Box::new(wire::result(result, &self.settings));
-        out.events.push(self.event(attempt, EventKind::Finished { acked_at, result }));
+        let kind = EventKind::Finished { acked_at, received_at: at.wall, result };
+        out.events.push(self.event(attempt, kind));
     }
 
     /// A result's way only ever makes the executor's clock look late, so of two readings the
