@@ -191,8 +191,9 @@ impl Engine {
     /// A session has begun. `hello_sent` is when its Hello was sent.
     pub(crate) fn on_welcome(&mut self, now: Now, hello_sent: Instant, welcome: &v1::Welcome) {
         self.on_contact(hello_sent);
-        self.lost_after =
-            time::std_duration(welcome.lost_after.as_ref()).unwrap_or(LOST_AFTER_DEFAULT);
+        self.lost_after = time::std_duration(welcome.lost_after.as_ref())
+            .filter(|lost_after| !lost_after.is_zero())
+            .unwrap_or(LOST_AFTER_DEFAULT);
         if welcome.max_output_bytes > 0 {
             self.output_max = welcome.max_output_bytes as usize;
         }

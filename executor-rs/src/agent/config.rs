@@ -1,6 +1,7 @@
 //! The agent's configuration file.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -107,7 +108,7 @@ pub struct HttpSection {
 }
 
 /// A place that may be called: everything under its URL.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
     /// `http://` or `https://`, without a query. A path that ends in `/` allows everything under
@@ -122,6 +123,18 @@ pub struct Target {
     /// Longest time of a call, in seconds.
     #[serde(default = "http_timeout_default")]
     pub timeout_s: u64,
+}
+
+impl fmt::Debug for Target {
+    /// Without the values of headers, which may be credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("url", &self.url)
+            .field("methods", &self.methods)
+            .field("headers", &self.headers.keys())
+            .field("timeout_s", &self.timeout_s)
+            .finish()
+    }
 }
 
 fn stop_grace_default() -> u64 {

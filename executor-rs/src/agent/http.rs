@@ -151,7 +151,8 @@ pub(super) async fn run(client: Arc<Client>, params: Params, ctx: Ctx) -> Result
         Failure::new("TARGET_NOT_ALLOWED", text).non_retryable()
     })?;
     let (method, url) = (target.method(&params)?, target.url(&params)?);
-    tracing::info!(%method, %url, "calling");
+    // Neither the query nor the headers: they may hold secrets.
+    tracing::info!(called = params.target, %method, path = url.path(), "calling");
     let mut request = target.client.request(method, url).headers(description(&ctx));
     if let Some(body) = &params.body {
         request = request.json(body);

@@ -315,7 +315,9 @@ impl Driver {
     /// The current session is over; the next dial is due after a wait.
     fn lose_session(&mut self, now: Now, why: &str, wait: Option<Duration>) {
         let Some(link) = self.current.take() else { return };
-        tracing::warn!(reason = why, "session with the scheduler is lost");
+        if self.phase.dials() {
+            tracing::warn!(reason = why, "session with the scheduler is lost");
+        }
         let lasted = now.mono.saturating_duration_since(link.opened);
         self.health.set(false, now.mono);
         if self.phase.dials() {

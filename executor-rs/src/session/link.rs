@@ -24,6 +24,8 @@ const HEARTBEAT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 const HEARTBEAT_JITTER: f64 = 0.1;
 /// The part of a credential's life after which a session with a fresh one is opened.
 const CREDENTIAL_LIFE_USED: f64 = 0.8;
+/// Shortest life of a session that is renewed for its credential's sake.
+const RENEW_AFTER_MIN: Duration = Duration::from_millis(500);
 
 /// What comes from a session's reader.
 pub(super) enum Inbound {
@@ -73,7 +75,8 @@ impl Link {
             id,
             outbox,
             opened: now,
-            renew_at: credential_life(welcome).map(|life| now + life.mul_f64(CREDENTIAL_LIFE_USED)),
+            renew_at: credential_life(welcome)
+                .map(|life| now + life.mul_f64(CREDENTIAL_LIFE_USED).max(RENEW_AFTER_MIN)),
             reader: tokio::spawn(read(id, inbound, frames)).abort_handle(),
             interval,
             timeout,
