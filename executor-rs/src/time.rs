@@ -28,6 +28,7 @@ pub(crate) async fn sleep_until(at: Option<Instant>) {
 }
 
 /// Sleeps for `span`.
+#[cfg(all(feature = "agent", unix))]
 #[allow(clippy::disallowed_methods, reason = "the SDK's own timer")]
 pub(crate) async fn sleep(span: Duration) {
     tokio::time::sleep(span).await;

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-#[cfg(unix)]
+#[cfg(all(unix, feature = "agent"))]
 mod agent;
 mod fake;
 mod handlers;
@@ -15,6 +15,6 @@ mod reconnect;
 mod results;
 mod runs;
 mod shutdown;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "agent"))]
 mod signals;
 mod tls;
