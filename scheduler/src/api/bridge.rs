@@ -116,14 +116,23 @@ fn read_message(shape: MessageDescriptor, bytes: &[u8]) -> ApiResult<DynamicMess
         return Ok(DynamicMessage::new(shape));
     }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(&mut reader, &mut track);
     let options = DeserializeOptions::new().deny_unknown_fields(true);
-    let message = DynamicMessage::deserialize_with_options(shape, &mut reader, &options)
+    let message = DynamicMessage::deserialize_with_options(shape, tracked, &options)
         .and_then(|message| reader.end().map(|()| message));
     message.map_err(|error| {
         let text = error.to_string();
-        // The reader quotes the field it does not know; other faults name none.
-        let field = text.strip_prefix("unrecognized field name '");
-        let field = field.and_then(|rest| rest.split('\'').next()).unwrap_or_default();
+        // The reader quotes a field that it does not know; the path ends where it was found.
+        let unknown = text.strip_prefix("unrecognized field name '");
+        let unknown = unknown.and_then(|rest| rest.split('\'').next());
+        let mut field = track.path().to_string().trim_matches('.').to_owned();
+        if let Some(unknown) = unknown
+            && field.rsplit('.').next() != Some(unknown)
+        {
+            let dot = if field.is_empty() { "" } else { "." };
+            field = format!("{field}{dot}{unknown}");
+        }
         ApiError::invalid(field, FIELD_INVALID, format!("the JSON can't be read: {text}"))
     })
 }

@@ -5,7 +5,10 @@ use std::sync::LazyLock;
 
 use axum::body::Body;
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
+use http::{
+    HeaderMap, HeaderValue, Response, StatusCode,
+    header::{CONTENT_TYPE, WWW_AUTHENTICATE},
+};
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::{Value, json};
@@ -35,7 +38,11 @@ pub fn respond(error: ApiError, request_id: &str) -> Response<Body> {
     complete(&mut headers, request_id);
     let (status, error) =
         error_of(&headers).unwrap_or((StatusCode::INTERNAL_SERVER_ERROR, Value::Null));
-    json_response(status, &error)
+    let mut response = json_response(status, &error);
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
 }
 
 /// A JSON value as an HTTP answer.

@@ -43,16 +43,26 @@ async fn errors_have_code_message_and_details_under_the_right_status() {
 }
 
 #[tokio::test]
-async fn an_unknown_field_is_refused_by_its_name() {
+async fn a_field_that_can_not_be_read_is_named_by_its_path() {
     let server = Server::start().await;
-    let request = json!({ "pageSize": 3, "pagesize": 4 });
-    let (status, error) = server.post(&server.admin, "ClusterService/ListApps", &request).await;
-    assert_eq!((status, error["code"].as_str()), (400, Some("invalid_argument")));
-    let violation = error["details"]
-        .as_array()
-        .and_then(|details| details.iter().find(|d| d["type"] == "google.rpc.BadRequest"))
-        .map(|detail| detail["debug"]["fieldViolations"][0]["field"].clone());
-    assert_eq!(violation, Some(Value::String("pagesize".into())), "{error}");
+    for (path, request, expected) in [
+        ("ClusterService/ListApps", json!({ "pageSize": 3, "pagesize": 4 }), "pagesize"),
+        ("ClusterService/ListApps", json!({ "pageSize": "many" }), "pageSize"),
+        ("JobService/CreateJob", json!({ "job": { "retry": { "tries": 2 } } }), "job.retry.tries"),
+        ("JobService/CreateJob", json!({ "job": 1 }), "job"),
+        (
+            "JobService/CreateJob",
+            json!({ "job": { "schedules": [{ "interval": "often" }] } }),
+            "job.schedules[0].interval",
+        ),
+    ] {
+        let (status, error) = server.post(&server.admin, path, &request).await;
+        assert_eq!((status, error["code"].as_str()), (400, Some("invalid_argument")));
+        let details = error["details"].as_array().expect("details");
+        let bad = details.iter().find(|detail| detail["type"] == "google.rpc.BadRequest");
+        let field = &bad.expect("a BadRequest")["debug"]["fieldViolations"][0]["field"];
+        assert_eq!(field, expected, "{error}");
+    }
 }
 
 #[tokio::test]
