@@ -199,6 +199,8 @@ pub struct Session {
     busy_until: Option<Duration>,
     cordoned: bool,
     executor_drains: bool,
+    /// When it is too old and asked to move.
+    old_at: Duration,
     /// When a session that was asked to move is closed.
     moves_until: Option<Duration>,
     heard: Moment,

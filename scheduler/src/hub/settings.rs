@@ -28,6 +28,10 @@ pub const SLOTS_MAX: u32 = 100_000;
 pub const LISTED_ATTEMPTS_MAX: usize = 100_000;
 /// Runs of one attempt's log that are stored, in bytes.
 pub const ATTEMPT_LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
+/// A session that grew too old: when its executor dials anew, and when the old stream is closed.
+pub const MOVE_WITHIN: Duration = Duration::from_secs(2);
+/// See [`MOVE_WITHIN`].
+pub const MOVE_CLOSES_AFTER: Duration = Duration::from_secs(20);
 /// How long an executor is passed over for a handler it said it does not have, and after a BUSY
 /// without a time of its own.
 pub const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
@@ -55,6 +59,8 @@ pub struct HubSettings {
     pub kill_ack_resend: Duration,
     /// A KillCommand without an answer for this long ends the session.
     pub kill_ack_evict: Duration,
+    /// A session this old, ± 20 %, is asked to move, before a load balancer cuts it; None: never.
+    pub session_max_age: Option<Duration>,
     /// First frame must come within this time.
     pub hello_timeout: Duration,
     /// New sessions per second; others are told to come back later.
@@ -90,6 +96,7 @@ impl Default for HubSettings {
             run_ack_timeout: Duration::from_secs(5),
             kill_ack_resend: Duration::from_secs(5),
             kill_ack_evict: Duration::from_secs(60),
+            session_max_age: None,
             hello_timeout: Duration::from_secs(10),
             admit_per_second: 2_000,
             max_sessions: 20_000,

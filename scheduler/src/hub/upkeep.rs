@@ -113,7 +113,8 @@ impl Hub {
                 Ok(_) | Err(_) => continue,
             };
             for link in links {
-                tracing::info!(%principal, executor = %link.origin.executor, fault, "session ended");
+                let executor = &link.origin.executor;
+                tracing::info!(%principal, %executor, fault, "session ended");
                 self.finish(&link, End::Revoked(fault.to_owned()));
             }
         }

@@ -95,9 +95,16 @@ pub fn clean(text: String, max: usize) -> String {
     }
     let keep = max.saturating_sub(CUT_MARK.len());
     let (head, tail) = (keep - keep / 3, keep / 3);
-    let head = text.floor_char_boundary(head);
-    let tail = text.ceil_char_boundary(text.len() - tail);
-    format!("{}{CUT_MARK}{}", &text[..head], &text[tail..])
+    let tail = text.len() - tail;
+    let tail = (tail..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    format!("{}{CUT_MARK}{}", start(&text, head), &text[tail..])
+}
+
+/// The start of a text: whole characters in at most `max` bytes.
+pub fn start(text: &str, max: usize) -> &str {
+    let end = max.min(text.len());
+    let end = (0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    &text[..end]
 }
 
 /// A failure, cut and clean.

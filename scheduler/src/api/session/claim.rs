@@ -76,6 +76,7 @@ impl Driver {
         Ok(self.opening(hello, claimed, foreign, resume_token))
     }
 
+    #[allow(clippy::unnecessary_min_or_max, reason = "has an effect from minor version 1 on")]
     fn opening(
         &self,
         hello: Checked,

@@ -243,7 +243,7 @@ fn has_nul(key: &str, value: &str) -> bool {
 
 /// The start of a text, for messages.
 fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(100)]
+    wire::start(text, 100)
 }
 
 /// `*` stands for any text; everything else for itself.

@@ -148,24 +148,31 @@ impl Session {
         true
     }
 
-    /// Asks for the end of an attempt; repeated until the executor answers. A second kill of the
-    /// same attempt replaces the first one's reason and grace.
+    /// Asks for the end of an attempt; repeated until the executor answers. The same kill again
+    /// changes nothing; one with another reason or grace replaces the first.
     pub fn kill(&mut self, kill: &Kill, at: Moment, out: &mut Effects) -> bool {
         if self.ended {
             return false;
         }
         let key = (kill.attempt.run, kill.attempt.attempt);
-        let command = KillCommand {
+        let mut command = KillCommand {
             r#ref: Some(to_ref(kill.attempt)),
             reason: to_kill_reason(kill.reason).into(),
             grace: Some(to_duration(kill.grace)),
             message: kill.message.clone(),
-            command_seq: self.next_seq(),
+            command_seq: 0,
         };
+        let before = self.kills.get(&key);
+        if before.is_some_and(|before| same_kill(&before.command, &command)) {
+            return true;
+        }
+        // An executor that answers nothing is not spared by a change of mind.
+        let first = before.filter(|b| !b.answered).map_or(at.elapsed, |before| before.first);
+        command.command_seq = self.next_seq();
         out.frame(Down::Kill(command.clone()));
         let pending = PendingKill {
             command,
-            first: at.elapsed,
+            first,
             last: at.elapsed,
             answered: false,
             stale: kill.reason == KillReason::StaleAttempt,
@@ -258,6 +265,10 @@ impl Session {
     pub(super) fn handler_name(&self, name: &str) -> Option<Arc<str>> {
         self.handlers.get_key_value(name).map(|(name, _)| name.clone())
     }
+}
+
+fn same_kill(a: &KillCommand, b: &KillCommand) -> bool {
+    (&a.r#ref, a.reason, &a.grace) == (&b.r#ref, b.reason, &b.grace)
 }
 
 pub(super) fn reference((run, attempt): super::Key, held: &Held) -> AttemptRef {

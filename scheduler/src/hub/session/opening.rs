@@ -133,7 +133,6 @@ impl Session {
         };
         Self {
             origin: opening.origin.clone(),
-            settings,
             instance_id: opening.instance_id.clone(),
             labels: opening.spec.labels.clone(),
             slots: opening.spec.slots,
@@ -147,6 +146,7 @@ impl Session {
             busy_until: None,
             cordoned: opening.cordoned,
             executor_drains: false,
+            old_at: at.elapsed.saturating_add(lifetime(&opening.origin, settings.session_max_age)),
             moves_until: None,
             heard: at,
             suspect: false,
@@ -158,6 +158,7 @@ impl Session {
             next_check: Duration::MAX,
             ignored: 0,
             ended: false,
+            settings,
         }
     }
 
@@ -322,4 +323,13 @@ impl Session {
         let stage = Stage::Carried;
         self.hold(key, Held { fence, seq: 0, handler, stage, missing: 0, log_bytes: 0 });
     }
+}
+
+/// The age up to which a session is left alone: spread by ± 20 %, so that those which began
+/// together do not move together.
+fn lifetime(origin: &Origin, max_age: Option<Duration>) -> Duration {
+    let seed = origin.row.cast_unsigned() ^ (origin.epoch << 40);
+    let mixed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    let per_mille = 800 + u32::try_from(mixed % 401).unwrap_or(0);
+    max_age.map_or(Duration::MAX, |age| age.saturating_mul(per_mille) / 1_000)
 }

@@ -3,13 +3,15 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use clawjob_proto::v1::{AttemptStatus, Heartbeat, HeartbeatAck, session_response::Frame as Down};
+use clawjob_proto::v1::{
+    AttemptStatus, Heartbeat, HeartbeatAck, scheduler_drain, session_response::Frame as Down,
+};
 
 use super::{Effects, End, Key, Moment, Session, Stage, commands::reference};
 use crate::{
     hub::{
         event::EventKind,
-        settings::{LISTED_ATTEMPTS_MAX, OUTBOX_PATIENCE},
+        settings::{LISTED_ATTEMPTS_MAX, MOVE_CLOSES_AFTER, MOVE_WITHIN, OUTBOX_PATIENCE},
         wire,
     },
     model::ids::AttemptRef,
@@ -133,6 +135,10 @@ impl Session {
             let text = "it did not read its frames for 5 s".to_owned();
             out.end = Some(End::Unresponsive(text));
             return;
+        }
+        if at.elapsed >= self.old_at && self.moves_until.is_none() {
+            let reason = scheduler_drain::Reason::Rebalance;
+            self.drain(reason, MOVE_WITHIN, MOVE_CLOSES_AFTER, at, out);
         }
         self.watch_silence(at, out);
         if out.end.is_none() && at.elapsed >= self.next_check {

@@ -223,6 +223,20 @@ fn a_kill_is_repeated_until_it_is_answered() {
 }
 
 #[test]
+fn the_same_kill_again_changes_nothing_and_another_one_replaces_it() {
+    let mut world = World::new();
+    let mut executor = world.connect("a", 4);
+    world.start(&mut executor, attempt(1));
+    for _ in 0..3 {
+        assert!(world.hub.kill(APP, "a", kill(attempt(1))));
+    }
+    assert_eq!(executor.receive().len(), 1);
+    let harder = Kill { grace: seconds(1), ..kill(attempt(1)) };
+    assert!(world.hub.kill(APP, "a", harder));
+    assert_eq!(executor.receive().len(), 1);
+}
+
+#[test]
 fn s12_an_executor_that_answers_no_kill_is_evicted_after_a_minute() {
     let mut world = World::new();
     let mut executor = world.connect("a", 4);

@@ -1,13 +1,17 @@
 //! Signs of life, silence, ends.
 
-use clawjob_proto::v1::{Hello, SessionRequest, close, session_request::Frame as Up};
+use clawjob_proto::v1::{
+    HeartbeatAck, Hello, SessionRequest, SessionResponse, close, session_request::Frame as Up,
+};
 
 use super::*;
 use crate::hub::{
     Contact, Presence, Refused,
+    event::channel,
     live::LiveState,
+    outbox::{Outbox, OutboxStream, Pushed},
     session::End,
-    settings::{SESSION_SEND_QUEUE_HARD_MAX, SESSION_SEND_QUEUE_MAX},
+    settings::{EVENT_QUEUE_KIB_MAX, SESSION_SEND_QUEUE_HARD_MAX, SESSION_SEND_QUEUE_MAX},
 };
 
 #[test]
@@ -218,4 +222,97 @@ fn the_number_of_sessions_is_bounded() {
     assert_eq!(world.hub.admit(), Ok(()));
     let _one = world.connect("a", 1);
     assert_eq!(world.hub.admit(), Err(Refused::Full));
+}
+
+#[test]
+fn f1_a_session_that_grew_old_is_asked_to_move_and_not_all_at_once() {
+    let max_age = Some(seconds(100));
+    let world = World::with(HubSettings { session_max_age: max_age, ..HubSettings::default() });
+    let mut executors: Vec<LocalExecutor> =
+        (0..20).map(|n| world.connect(&"e".repeat(n + 1), 1)).collect();
+    let mut moved_at = Vec::new();
+    for second in 1..=120 {
+        world.pass(seconds(1));
+        for executor in &mut executors {
+            executor.heartbeat();
+            let asked = |frame: &Down| matches!(frame, Down::Drain(_));
+            if executor.receive().iter().any(asked) {
+                moved_at.push(second);
+            }
+        }
+    }
+    assert_eq!(moved_at.len(), 20);
+    assert!(moved_at[0] >= 80 && moved_at[0] + 10 < moved_at[19], "{moved_at:?}");
+}
+
+#[tokio::test]
+async fn an_outbox_is_read_in_order_and_ends_after_its_last_frame() {
+    use futures::StreamExt as _;
+    let outbox = Arc::new(Outbox::new(Arc::default()));
+    let mut reader = OutboxStream(outbox.clone());
+    let reading = tokio::spawn(async move {
+        let mut seqs = Vec::new();
+        while let Some(frame) = reader.next().await {
+            if let Some(Down::HeartbeatAck(ack)) = frame.frame {
+                seqs.push(ack.seq);
+            }
+        }
+        seqs
+    });
+    let frame = |seq| SessionResponse {
+        frame: Some(Down::HeartbeatAck(HeartbeatAck { seq, server_time: None })),
+    };
+    for seq in 1..=5 {
+        assert_eq!(outbox.push(frame(seq), seconds(0)), Pushed::Sent);
+        tokio::task::yield_now().await;
+    }
+    outbox.finish(Some(frame(6)));
+    assert_eq!(outbox.push(frame(7), seconds(0)), Pushed::Dropped);
+    assert_eq!(reading.await.expect("ends"), [1, 2, 3, 4, 5, 6]);
+    outbox.over().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_away_lets_nobody_wait_for_room() {
+    let outbox = Arc::new(Outbox::new(Arc::default()));
+    let reader = OutboxStream(outbox.clone());
+    for _ in 0..SESSION_SEND_QUEUE_MAX {
+        outbox.push(SessionResponse { frame: None }, seconds(3));
+    }
+    assert_eq!(outbox.full_since(), Some(seconds(3)));
+    let waiting = tokio::spawn({
+        let outbox = outbox.clone();
+        async move { outbox.has_room().await }
+    });
+    tokio::task::yield_now().await;
+    drop(reader);
+    waiting.await.expect("returns");
+    assert!(outbox.is_over());
+}
+
+#[tokio::test]
+async fn f9_events_are_bounded_by_their_memory_and_room_comes_back() {
+    let (sender, mut receiver) = channel();
+    let origin = testing::origin("a");
+    let big = || SessionEvent {
+        origin: origin.clone(),
+        attempt: attempt(1),
+        kind: EventKind::Progress {
+            fraction: None,
+            message: String::new(),
+            checkpoint: Some(crate::model::Payload {
+                content_type: String::new(),
+                data: vec![0; 1024 * 1024].into(),
+            }),
+        },
+    };
+    let mut taken = 0;
+    while sender.try_send(big()).is_ok() {
+        taken += 1;
+    }
+    assert_eq!(taken, EVENT_QUEUE_KIB_MAX / 1024);
+    let held = receiver.recv().await.expect("one").into_parts();
+    assert!(sender.try_send(big()).is_err(), "its memory is still in use");
+    drop(held);
+    assert!(sender.try_send(big()).is_ok());
 }
