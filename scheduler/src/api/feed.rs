@@ -1,17 +1,10 @@
 //! One reader of the run event log for all who watch or wait on this node.
 //!
 //! It runs while anybody is subscribed. A hint wakes it early, a sweep finds the rest. A run that
-//! is planned ahead becomes QUEUED by the mere passing of time, without an event: the feed
-//! remembers those it saw and tells of them when they are due.
+//! is planned ahead has no event until it is due and sent, or its owner says why it waits.
 
-use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -30,10 +23,6 @@ pub const FEED_QUEUE_MAX: usize = 256;
 pub const EVENT_ROWS_MAX: u32 = 16;
 /// The log is read so often even if nobody said that it grew.
 const SWEEP: Duration = Duration::from_secs(1);
-/// Planned runs remembered until they are due; more are told of by their next event only.
-const PLANNED_MAX: usize = 50_000;
-/// Runs that became due and are read in one step.
-const DUE_BATCH_MAX: usize = 1024;
 
 /// A stretch of the event log with the runs as they stand after it.
 #[derive(Debug)]
@@ -50,7 +39,7 @@ pub struct Batch {
 
 impl Batch {
     /// Whether it is about the run.
-    pub fn names(&self, run: RunId) -> bool {
+    pub fn is_about(&self, run: RunId) -> bool {
         self.changed.iter().any(|record| record.run.id == run) || self.deleted.contains(&run)
     }
 }
@@ -94,9 +83,8 @@ impl RunFeed {
     async fn read(self: Arc<Self>) {
         let mut hints = self.store.hints();
         let mut at: Option<EventCursor> = None;
-        let mut planned = Planned::default();
         while !self.over() {
-            if let Err(error) = self.step(&mut at, &mut planned).await {
+            if let Err(error) = self.step(&mut at).await {
                 // A database that is away is told by others; the next sweep tries again.
                 tracing::debug!(%error, "the run event log can't be read");
                 at = at.filter(|_| !matches!(error, StoreError::NotFound(_)));
@@ -110,13 +98,8 @@ impl RunFeed {
         }
     }
 
-    /// Reads the log to its present end, and what became due.
-    async fn step(
-        &self,
-        at: &mut Option<EventCursor>,
-        planned: &mut Planned,
-    ) -> Result<(), StoreError> {
-        let now = self.clock.now();
+    /// Reads the log to its present end.
+    async fn step(&self, at: &mut Option<EventCursor>) -> Result<(), StoreError> {
         let mut after = match *at {
             Some(after) => after,
             None => {
@@ -132,21 +115,13 @@ impl RunFeed {
         loop {
             let events = self.store.run_events(Some(after), EVENT_ROWS_MAX).await?;
             if events.cursor == after {
-                break;
+                return Ok(());
             }
             let batch = load(&self.store, after, events).await?;
-            planned.note(&batch.changed, now);
             after = batch.cursor;
             *at = Some(after);
             let _ = self.sender.send(Arc::new(batch));
         }
-        let due = planned.due(now);
-        if !due.is_empty() {
-            let changed = self.store.get_runs(&due, false).await?;
-            let batch = Batch { after, cursor: after, changed, deleted: Vec::new() };
-            let _ = self.sender.send(Arc::new(batch));
-        }
-        Ok(())
     }
 }
 
@@ -170,40 +145,5 @@ async fn hint(hints: &mut broadcast::Receiver<Topic>) {
             Ok(_) => {}
             Err(RecvError::Closed) => std::future::pending().await,
         }
-    }
-}
-
-/// Runs that were seen planned and not due.
-#[derive(Default)]
-struct Planned {
-    queue: BinaryHeap<Reverse<(DateTime<Utc>, RunId)>>,
-    known: HashSet<RunId>,
-}
-
-impl Planned {
-    fn note(&mut self, changed: &[RunRecord], now: DateTime<Utc>) {
-        for record in changed {
-            let (id, due_at) = (record.run.id, record.run.due_at);
-            if record.run.is_scheduled(now)
-                && self.queue.len() < PLANNED_MAX
-                && self.known.insert(id)
-            {
-                self.queue.push(Reverse((due_at, id)));
-            }
-        }
-    }
-
-    /// Takes those that are due by now.
-    fn due(&mut self, now: DateTime<Utc>) -> Vec<RunId> {
-        let mut due = Vec::new();
-        while let Some(Reverse((at, id))) = self.queue.peek().copied()
-            && at <= now
-            && due.len() < DUE_BATCH_MAX
-        {
-            self.queue.pop();
-            self.known.remove(&id);
-            due.push(id);
-        }
-        due
     }
 }

@@ -257,13 +257,14 @@ impl Watch {
         if batch.cursor < at {
             return Ok(at);
         }
+        let at = batch.cursor;
         let now = self.api.clock.now();
         let mut matching = Vec::new();
         for record in &batch.changed {
             if self.matches(record, now).await? {
                 matching.push(record.clone());
             } else if self.shown.remove(&record.run.id) {
-                self.send_gone(&record.app_name, record.run.id, batch.cursor).await?;
+                self.send_gone(&record.app_name, record.run.id, at).await?;
             }
         }
         if self.full && !matching.is_empty() {
@@ -274,15 +275,15 @@ impl Watch {
             self.remember(record.run.id);
         }
         for run in runs::show(&self.api, matching, self.full, now).await? {
-            self.send(Type::Changed, Some(run), batch.cursor).await?;
+            self.send(Type::Changed, Some(run), at).await?;
         }
         for run in &batch.deleted {
             // Of one that was never shown the client knows nothing.
             if self.shown.remove(run) {
-                self.send_gone("-", *run, batch.cursor).await?;
+                self.send_gone("-", *run, at).await?;
             }
         }
-        Ok(batch.cursor)
+        Ok(at)
     }
 
     fn remember(&mut self, run: RunId) {

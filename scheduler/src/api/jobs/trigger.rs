@@ -14,6 +14,7 @@ use crate::{
     },
     model::{
         ids::RunId,
+        job::Job,
         run::{NewRun, RunExtra, TriggerKind},
     },
     store::StoreError,
@@ -53,15 +54,7 @@ impl JobsService {
             executor => validate::target_executor("executor", executor, &app, &mut bad),
         };
         bad.finish()?;
-        let job = self.find_named("name", &request.name).await?;
-        if job.spec.handler.is_empty() {
-            let why = format!("its stored content can't be read: {}", job.problem);
-            return Err(ApiError::precondition("JOB_UNREADABLE", "JOB", &request.name, why));
-        }
-        if let Some(executor) = &target {
-            let found = self.api.store.get_executor(job.app, executor).await;
-            found.map_err(|e| ApiError::of_store(Kind::Executor, &request.executor, e))?;
-        }
+        let job = self.ready(&request.name, &request.executor, target.as_deref()).await?;
         let fire_at = at.unwrap_or(now);
         let run = NewRun {
             id: RunId::by_hand(now, rand::random()),
@@ -87,5 +80,19 @@ impl JobsService {
         let record = self.api.store.get_run(id).await?;
         let now = self.api.clock.now();
         Ok(convert::run::to_proto(&record, job.spec.params.as_ref(), true, now))
+    }
+
+    /// The job, if it can run, on an executor that exists.
+    async fn ready(&self, name: &str, executor: &str, target: Option<&str>) -> ApiResult<Job> {
+        let job = self.find_named("name", name).await?;
+        if job.spec.handler.is_empty() {
+            let why = format!("its stored content can't be read: {}", job.problem);
+            return Err(ApiError::precondition("JOB_UNREADABLE", "JOB", name, why));
+        }
+        if let Some(target) = target {
+            let found = self.api.store.get_executor(job.app, target).await;
+            found.map_err(|e| ApiError::of_store(Kind::Executor, executor, e))?;
+        }
+        Ok(job)
     }
 }

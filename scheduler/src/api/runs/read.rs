@@ -119,7 +119,7 @@ impl RunsService {
             let changed = async {
                 loop {
                     match changes.recv().await {
-                        Ok(batch) if batch.names(name.run) => return,
+                        Ok(batch) if batch.is_about(name.run) => return,
                         Ok(_) => {}
                         Err(RecvError::Lagged(_)) => return,
                         // The sweep goes on alone.
