@@ -1,8 +1,8 @@
-//! The contract as JSON over HTTP, in the shape of the Connect unary protocol, for every method that
-//! is not an executor's session.
+//! The contract as JSON over HTTP, in the shape of the Connect unary protocol, for every method
+//! that is not an executor's session.
 //!
-//! It knows no method by name: a request becomes the message that the descriptor set describes, goes
-//! through the same gate and service as over gRPC, and the answer becomes JSON again. A stream's
+//! It knows no method by name: a request becomes the message that the descriptor set describes,
+//! goes through the same gate and service as over gRPC, and the answer becomes JSON again. A stream's
 //! messages come as lines of JSON; an error after the first of them is the last line,
 //! `{"error":{…}}`.
 

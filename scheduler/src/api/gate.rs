@@ -73,7 +73,7 @@ impl Gate {
     pub fn label(&self, path: &str) -> String {
         let path = path.trim_start_matches('/');
         let known = self.methods.contains_key(path);
-        known.then(|| path.trim_start_matches("clawjob.v1.").to_owned()).unwrap_or("other".into())
+        if known { path.trim_start_matches("clawjob.v1.").to_owned() } else { "other".to_owned() }
     }
 
     /// The caller by its credential, and that alone.

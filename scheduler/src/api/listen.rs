@@ -121,7 +121,8 @@ impl Port {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Serves until `stop`; then lets what is under way end, for `grace` at most, and cuts the rest.
+    /// Serves until `stop`; then lets what is under way end, for `grace` at most, and cuts
+    /// the rest.
     pub async fn serve(
         self,
         edge: Arc<Edge>,

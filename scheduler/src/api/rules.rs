@@ -23,7 +23,7 @@ pub enum Rule {
     Listed(Role, &'static str),
     /// Like `Listed`; the field may also be empty, which means some app.
     Offhand(Role, &'static str),
-    /// Whoever has the role in the app (`apps/{app}`) that the field names: something is made there.
+    /// Whoever has the role in the app (`apps/{app}`) that the field names, to make something.
     Within(Role, &'static str),
     /// Whoever has the role in the app whose bare id the field gives.
     AppId(Role, &'static str),

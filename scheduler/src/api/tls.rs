@@ -1,6 +1,9 @@
 //! The server's certificate, and the client's when it is asked for one.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, DnsName, PrivateKeyDer, ServerName, pem::PemObject as _};
@@ -61,7 +64,7 @@ pub fn is_made_out_to(certificate: &CertificateDer<'_>, name: &str) -> bool {
     certificate.verify_is_valid_for_subject_name(&ServerName::DnsName(name)).is_ok()
 }
 
-fn certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| fault(path, error.to_string()))?;
@@ -71,6 +74,6 @@ fn certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, TlsError
     Ok(found)
 }
 
-fn fault(path: &PathBuf, text: String) -> TlsError {
+fn fault(path: &Path, text: String) -> TlsError {
     TlsError(format!("{}: {text}", path.display()))
 }
