@@ -105,11 +105,8 @@ async fn own(store: Arc<PostgresStore>, start: DateTime<Utc>, sent: mpsc::Sender
             }
             let Some(refs) = PLANNED.lock().pop_front() else { return };
             let refs: Vec<AttemptRef> = refs;
-            let row = |attempt| DispatchRow {
-                attempt,
-                executor: "executor-1".into(),
-                session_epoch: 1,
-            };
+            let row =
+                |attempt| DispatchRow { attempt, executor: "executor-1".into(), session_epoch: 1 };
             let rows = refs.into_iter().map(row).collect();
             let batch = Dispatch { rows, cursors: vec![(JobId(1), number as u64)] };
             let refs = store.dispatch(&batch, start).await.expect("sent");

@@ -150,9 +150,14 @@ impl Board {
                 inner.fires.0.push(Reverse((next, id)));
             }
         }
+        // Partitions without a fire time before the horizon need no move: nothing of theirs would
+        // be planned again. A step without any runs tells how far all of them were served.
+        let planned: HashSet<PartitionId> =
+            step.runs.iter().map(|run| run.job.partition()).collect();
         step.advances = inner
             .partitions
             .values()
+            .filter(|row| planned.is_empty() || planned.contains(&row.id))
             .map(|row| Advance {
                 partition: row.id,
                 epoch: row.epoch,

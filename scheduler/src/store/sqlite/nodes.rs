@@ -126,10 +126,9 @@ pub(super) fn check_partitions(
     conn: &Connection,
     partitions: &[PartitionId],
 ) -> Result<Vec<PartitionRow>> {
-    let mut rows = Vec::with_capacity(partitions.len());
-    for id in partitions {
-        rows.extend(find_partition(conn, *id, at(0))?);
-    }
+    let sql = format!("SELECT {PARTITION} FROM partition");
+    let mut rows = all(conn, &sql, [], |row| partition(row, at(0)))?;
+    rows.retain(|row| partitions.contains(&row.id));
     Ok(rows)
 }
 

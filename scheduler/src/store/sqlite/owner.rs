@@ -109,20 +109,17 @@ pub(super) fn open_run(conn: &Connection, run: RunId) -> Result<Option<OpenRun>>
 /// Takes the waiting ids out of the inbox of the partitions.
 pub(super) fn take_inbox(tx: &mut Tx<'_>, partitions: &[PartitionId]) -> Result<InboxBatch> {
     let mut batch = InboxBatch::default();
-    for partition in partitions {
-        let left = INBOX_BATCH_MAX - batch.ids.len();
-        if left == 0 {
-            break;
-        }
-        let ids = all(
-            tx.conn(),
-            "DELETE FROM run_inbox WHERE partition = ?1 AND run_id IN
-                 (SELECT run_id FROM run_inbox WHERE partition = ?1 ORDER BY run_id LIMIT ?2)
-             RETURNING run_id",
-            params![partition.0, number(left)],
-            |row| get_run_id(row, 0),
-        )?;
-        batch.ids.extend(ids);
+    // Mostly nothing waits: one look at the whole table instead of one per partition.
+    let waiting = all(
+        tx.conn(),
+        "SELECT partition, run_id FROM run_inbox ORDER BY partition, run_id LIMIT ?1",
+        [number(INBOX_BATCH_MAX)],
+        |row| Ok((PartitionId(row.get(0)?), get_run_id(row, 1)?)),
+    )?;
+    for (partition, run) in waiting.into_iter().filter(|(id, _)| partitions.contains(id)) {
+        let sql = "DELETE FROM run_inbox WHERE partition = ?1 AND run_id = ?2";
+        tx.execute(sql, params![partition.0, run.to_bytes()])?;
+        batch.ids.push(run);
     }
     for id in &batch.ids {
         batch.open.runs.extend(open_run(tx.conn(), *id)?);

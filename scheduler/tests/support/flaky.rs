@@ -1,0 +1,135 @@
+//! A store that is out of reach for a while: for tests of what outlives an outage.
+
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use clawjob_scheduler::{
+    model::{
+        app::{App, AppSpec},
+        executor::Executor,
+        ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
+        job::Job,
+        principal::Token,
+        run::{OpenRun, RunRecord},
+    },
+    store::{Result, Store, StoreError, Topic, ops::*},
+};
+use tokio::sync::broadcast;
+
+/// Hands everything on to another store, unless it is told to fail.
+pub struct Flaky {
+    inner: Arc<dyn Store>,
+    down: AtomicBool,
+}
+
+impl Flaky {
+    /// A store that works.
+    pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { inner, down: AtomicBool::new(false) })
+    }
+
+    /// Every operation fails from now on, or works again.
+    pub fn set_down(&self, down: bool) {
+        self.down.store(down, Ordering::Relaxed);
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.down.load(Ordering::Relaxed) {
+            return Err(StoreError::Unavailable("the test has cut it off".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+macro_rules! forward {
+    ($(async fn $name:ident(&self $(, $arg:ident: $ty:ty)*) -> $ret:ty;)*) => {
+        #[async_trait]
+        impl Store for Flaky {
+            fn kind(&self) -> &'static str {
+                self.inner.kind()
+            }
+
+            fn hints(&self) -> broadcast::Receiver<Topic> {
+                self.inner.hints()
+            }
+
+            async fn close(&self) {
+                self.inner.close().await;
+            }
+
+            $(async fn $name(&self $(, $arg: $ty)*) -> $ret {
+                self.check()?;
+                self.inner.$name($($arg),*).await
+            })*
+        }
+    };
+}
+
+forward! {
+    async fn database_time(&self) -> Result<DateTime<Utc>>;
+    async fn cluster_secret(&self, name: &str, fresh: Vec<u8>) -> Result<Vec<u8>>;
+    async fn put_node(&self, node: &NodeRow) -> Result<()>;
+    async fn remove_node(&self, id: &str, now: DateTime<Utc>) -> Result<()>;
+    async fn list_nodes(&self, now: DateTime<Utc>) -> Result<Vec<NodeRow>>;
+    async fn take_partitions(&self, node: &str, want: &[PartitionId], now: DateTime<Utc>) -> Result<Vec<PartitionRow>>;
+    async fn release_partitions(&self, partitions: &[PartitionId]) -> Result<()>;
+    async fn check_partitions(&self, partitions: &[PartitionId]) -> Result<Vec<PartitionRow>>;
+    async fn load_jobs(&self, changed: &[(PartitionId, u64)]) -> Result<Vec<Job>>;
+    async fn load_open_runs(&self, scope: &RunScope) -> Result<OpenRuns>;
+    async fn take_inbox(&self, partitions: &[PartitionId]) -> Result<InboxBatch>;
+    async fn still_open(&self, runs: &[RunId]) -> Result<Vec<RunId>>;
+    async fn last_ends(&self, jobs: &[JobId]) -> Result<Vec<(JobId, DateTime<Utc>)>>;
+    async fn show_next_fires(&self, next: &[(JobId, Option<DateTime<Utc>>)]) -> Result<()>;
+    async fn plan(&self, plan: &Plan, now: DateTime<Utc>) -> Result<Planned>;
+    async fn dispatch(&self, batch: &Dispatch, now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
+    async fn wake_retries(&self, runs: &[AttemptRef], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
+    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>>;
+    async fn ack_runs(&self, acks: &[Ack]) -> Result<Vec<AttemptRef>>;
+    async fn end_runs(&self, ends: &[EndRun], now: DateTime<Utc>) -> Result<Vec<EndAnswer>>;
+    async fn put_back(&self, runs: &[PutBack], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
+    async fn mark_canceling(&self, kills: &[MarkCanceling], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
+    async fn open_runs(&self, runs: &[RunId]) -> Result<Vec<OpenRun>>;
+    async fn explain_waiting(&self, runs: &[(RunId, String)]) -> Result<()>;
+    async fn record_late(&self, late: &[LateResult]) -> Result<()>;
+    async fn save_progress(&self, progress: &[ProgressRow]) -> Result<()>;
+    async fn load_checkpoints(&self, runs: &[RunId]) -> Result<Vec<(RunId, clawjob_scheduler::model::Payload)>>;
+    async fn append_logs(&self, chunks: &[LogAppend], now: DateTime<Utc>) -> Result<Vec<u64>>;
+    async fn list_logs(&self, query: &LogQuery) -> Result<LogPage>;
+    async fn claim_executor(&self, claim: &Claim, now: DateTime<Utc>) -> Result<Claimed>;
+    async fn touch_executors(&self, seen: &[(i64, u64)], now: DateTime<Utc>) -> Result<()>;
+    async fn end_session(&self, row: i64, epoch: u64, left: bool, now: DateTime<Utc>) -> Result<()>;
+    async fn end_sessions_of(&self, node: &str, now: DateTime<Utc>) -> Result<u64>;
+    async fn get_executor(&self, app: AppId, name: &str) -> Result<Executor>;
+    async fn list_executors(&self, query: &ExecutorQuery) -> Result<Vec<Executor>>;
+    async fn cordon_executor(&self, app: AppId, name: &str, cordon: Option<&str>) -> Result<Executor>;
+    async fn delete_executor(&self, app: AppId, name: &str) -> Result<()>;
+    async fn create_job(&self, job: &NewJob, replan: Replan, now: DateTime<Utc>) -> Result<Job>;
+    async fn change_job(&self, job: JobId, change: &JobChange, replan: Replan, now: DateTime<Utc>) -> Result<Job>;
+    async fn get_job(&self, app: &str, name: &str) -> Result<Job>;
+    async fn list_jobs(&self, query: &JobQuery) -> Result<Vec<Job>>;
+    async fn list_revisions(&self, job: JobId, before: u64, limit: u32) -> Result<Vec<Job>>;
+    async fn create_run(&self, run: &NewRun, request: Option<&RequestKey>, now: DateTime<Utc>) -> Result<RunId>;
+    async fn get_run(&self, id: RunId) -> Result<RunRecord>;
+    async fn list_runs(&self, query: &RunQuery) -> Result<Vec<RunRecord>>;
+    async fn get_runs(&self, ids: &[RunId], full: bool) -> Result<Vec<RunRecord>>;
+    async fn count_open(&self, now: DateTime<Utc>) -> Result<OpenCounts>;
+    async fn run_events(&self, after: Option<EventCursor>, limit: u32) -> Result<RunEvents>;
+    async fn ensure_app(&self, name: &str, now: DateTime<Utc>) -> Result<App>;
+    async fn create_app(&self, name: &str, spec: &AppSpec, request: Option<&RequestKey>, now: DateTime<Utc>) -> Result<App>;
+    async fn get_app(&self, name: &str) -> Result<App>;
+    async fn list_apps(&self, after: &str, only: Option<&[String]>, limit: u32) -> Result<Vec<App>>;
+    async fn update_app(&self, id: AppId, spec: &AppSpec, version: u64) -> Result<App>;
+    async fn delete_app(&self, id: AppId) -> Result<()>;
+    async fn create_token(&self, token: &Token, request: Option<&RequestKey>) -> Result<()>;
+    async fn find_token(&self, id: &str) -> Result<Token>;
+    async fn list_tokens(&self, after: &str, limit: u32) -> Result<Vec<Token>>;
+    async fn revoke_token(&self, id: &str, now: DateTime<Utc>) -> Result<Token>;
+    async fn touch_tokens(&self, ids: &[String], now: DateTime<Utc>) -> Result<()>;
+    async fn prune(&self, keep: &Retention, now: DateTime<Utc>) -> Result<bool>;
+}
