@@ -5,19 +5,23 @@ mod server;
 
 use std::{sync::Arc, time::Duration};
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use clawjob_scheduler::{
     model::{
         ids::{PARTITION_COUNT, PartitionId, RunId},
-        job::{JobSpec, JobState},
-        run::{NewRun, Outcome, RunState, TriggerKind},
+        job::{Job, JobSpec, JobState},
+        run::{NewRun, TriggerKind},
     },
     store::{
-        Store,
+        Result, Store, StoreError, Topic,
         ops::*,
         postgres::{PostgresConfig, PostgresStore},
     },
 };
+use tokio_postgres::Client;
+
+/// Longest wait for something that must come about; a test that reaches it fails.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(1_800_000_000 + seconds, 0).expect("in range")
@@ -31,79 +35,306 @@ async fn open(schema: &server::Schema) -> Arc<PostgresStore> {
     PostgresStore::connect(PostgresConfig::new(&schema.url)).await.expect("connects")
 }
 
-#[tokio::test]
-async fn a_run_goes_from_plan_to_end() {
-    let schema = server::Schema::create().await;
-    let store = open(&schema).await;
-    let app = store.ensure_app("shop", at(0)).await.expect("app");
+/// Looks every few milliseconds until there is something.
+async fn until<T>(mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let looking = async {
+        let mut pause = tokio::time::interval(Duration::from_millis(20));
+        loop {
+            pause.tick().await;
+            if let Some(found) = look().await {
+                return found;
+            }
+        }
+    };
+    tokio::time::timeout(TIMEOUT, looking).await.expect("it comes about in time")
+}
+
+/// The server process of the store's pen: the one that holds advisory locks of its class.
+async fn pen_of(watch: &Client) -> i32 {
+    let sql = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid::bigint = (
+            SELECT (get_byte(value, 0)::bigint << 24) + (get_byte(value, 1) << 16)
+                + (get_byte(value, 2) << 8) + get_byte(value, 3)
+            FROM cluster_secret WHERE name = 'partition_lock_class')
+        LIMIT 1";
+    watch.query_one(sql, &[]).await.expect("a session holds locks").get(0)
+}
+
+async fn terminate(watch: &Client, pid: i32) {
+    let done = watch.query_one("SELECT pg_terminate_backend($1)", &[&pid]).await.expect("a word");
+    assert!(done.get::<_, bool>(0), "no process {pid}");
+}
+
+async fn job(store: &PostgresStore, name: &str) -> Job {
+    let app = store.ensure_app("shop", at(0)).await.expect("an app");
     let new = NewJob {
         app: app.id,
-        name: "close".to_owned(),
+        name: name.to_owned(),
         state: JobState::Active,
-        spec: JobSpec { handler: "h".to_owned(), ..JobSpec::default() },
+        spec: JobSpec::default(),
         updated_by: "me".to_owned(),
         request: None,
     };
-    let job = store.create_job(&new, Box::new(|_| Vec::new()), at(0)).await.expect("job");
-    assert_eq!(store.get_job("shop", "close").await.expect("found"), job);
-    let taken = store.take_partitions("n1", &all(), at(0)).await.expect("taken");
-    assert_eq!(taken.len(), 64);
-    let row = taken.iter().find(|row| row.id == job.partition).expect("its partition");
-    let fire_at = at(3);
-    let run = NewRun {
-        id: RunId::scheduled(job.id, fire_at),
+    store.create_job(&new, Box::new(|_| Vec::new()), at(0)).await.expect("a job")
+}
+
+fn fire(job: &Job, seconds: i64) -> NewRun {
+    NewRun {
+        id: RunId::scheduled(job.id, at(seconds)),
         job: job.id,
-        app: app.id,
-        revision: 1,
+        app: job.app,
+        revision: job.revision,
         trigger: TriggerKind::Schedule,
-        fire_at,
-        due_at: fire_at,
+        fire_at: at(seconds),
+        due_at: at(seconds),
         extra: None,
+    }
+}
+
+fn plan(row: &PartitionRow, run: NewRun) -> Plan {
+    let advance = Advance {
+        partition: row.id,
+        epoch: row.epoch,
+        jobs_version: row.jobs_version,
+        planned_until: at(100),
+        served_until: at(0),
     };
-    let plan = Plan {
-        advances: vec![Advance {
-            partition: row.id,
-            epoch: row.epoch,
-            jobs_version: row.jobs_version,
-            planned_until: at(5),
-            served_until: at(0),
-        }],
-        runs: vec![run.clone()],
-        skips: Vec::new(),
+    Plan { advances: vec![advance], runs: vec![run], skips: Vec::new() }
+}
+
+async fn take(store: &PostgresStore, node: &str, want: &[PartitionId]) -> Vec<PartitionRow> {
+    store.take_partitions(node, want, at(0)).await.expect("an answer")
+}
+
+fn is_unavailable<T: std::fmt::Debug>(answer: Result<T>) {
+    assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn two_stores_never_hold_one_partition() {
+    let schema = server::Schema::create().await;
+    let (one, two) = tokio::join!(open(&schema), open(&schema));
+    let want = all();
+    let (of_one, of_two) = tokio::join!(take(&one, "n1", &want), take(&two, "n2", &want));
+    let mut held: Vec<PartitionId> = of_one.iter().chain(&of_two).map(|row| row.id).collect();
+    held.sort_unstable();
+    assert_eq!(held, all());
+    let one_holds: Vec<PartitionId> = of_one.iter().map(|row| row.id).collect();
+    one.release_partitions(&one_holds).await.expect("released");
+    let moved = take(&two, "n2", &all()).await;
+    assert_eq!(moved.iter().map(|row| row.id).collect::<Vec<_>>(), one_holds);
+    assert!(moved.iter().all(|row| row.epoch == 2), "{moved:?}");
+    one.close().await;
+    two.close().await;
+}
+
+#[tokio::test]
+async fn schemas_of_one_database_are_clusters_of_their_own() {
+    let (here, there) = (server::Schema::create().await, server::Schema::create().await);
+    let (one, two) = (open(&here).await, open(&there).await);
+    assert_eq!(take(&one, "n1", &all()).await.len(), 64);
+    assert_eq!(take(&two, "n1", &all()).await.len(), 64);
+    job(&one, "a").await;
+    let elsewhere = two.get_job("shop", "a").await;
+    assert!(matches!(elsewhere, Err(StoreError::NotFound(_))), "{elsewhere:?}");
+    one.close().await;
+    two.close().await;
+}
+
+#[tokio::test]
+async fn a_pen_that_dies_costs_all_partitions_and_frees_them_for_others() {
+    let schema = server::Schema::create().await;
+    let (one, two) = (open(&schema).await, open(&schema).await);
+    let watch = schema.connect().await;
+    take(&one, "n1", &all()).await;
+    assert_eq!(take(&two, "n2", &all()).await, []);
+    terminate(&watch, pen_of(&watch).await).await;
+    let mut got = 0;
+    until(async || {
+        got += take(&two, "n2", &all()).await.len();
+        (got == 64).then_some(())
+    })
+    .await;
+    until(async || one.check_partitions(&all()).await.err()).await;
+    is_unavailable(one.dispatch(&Dispatch::default(), at(1)).await);
+    is_unavailable(one.take_inbox(&all()).await);
+    // The pen is opened anew for whoever asks for partitions.
+    assert_eq!(take(&one, "n1", &all()).await, []);
+    two.release_partitions(&[PartitionId(5)]).await.expect("released");
+    assert_eq!(take(&one, "n1", &all()).await.len(), 1);
+    is_unavailable(one.check_partitions(&all()).await);
+    assert_eq!(one.check_partitions(&[PartitionId(5)]).await.expect("held").len(), 1);
+    one.close().await;
+    two.close().await;
+}
+
+#[tokio::test]
+async fn an_idle_owner_keeps_its_partitions() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    take(&store, "n1", &all()).await;
+    let watch = schema.connect().await;
+    let pid = pen_of(&watch).await;
+    // Longer than the server lets a silent session of its kind live.
+    let sql = "SELECT pg_sleep(6)";
+    watch.batch_execute(sql).await.expect("time passes");
+    assert_eq!(pen_of(&watch).await, pid);
+    assert_eq!(store.check_partitions(&all()).await.expect("held").len(), 64);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_statement_of_an_owner_that_is_cut_off_does_not_commit_after_its_lock_moved() {
+    let schema = server::Schema::create().await;
+    let (one, two) = (open(&schema).await, open(&schema).await);
+    let job = job(&one, "a").await;
+    let rows = take(&one, "n1", &[job.partition]).await;
+    let planned = one.plan(&plan(&rows[0], fire(&job, 10)), at(1)).await.expect("a plan");
+    let attempt = clawjob_scheduler::model::ids::AttemptRef {
+        run: planned.inserted[0],
+        attempt: 1,
+        fence: 0,
     };
-    let planned = store.plan(&plan, at(1)).await.expect("planned");
-    assert_eq!(planned, Planned { advanced: vec![row.id], inserted: vec![run.id] });
-    let open = store.load_open_runs(&RunScope::Jobs(vec![job.id])).await.expect("loads");
-    let attempt = open.runs[0].attempt_ref();
-    let batch = Dispatch {
-        rows: vec![DispatchRow { attempt, executor: "e1".into(), session_epoch: 1 }],
-        cursors: vec![(job.id, 7)],
+    // Somebody holds the run's row, so the dispatch of the first owner waits in the server.
+    let blocker = schema.connect().await;
+    let hold = format!("BEGIN; SELECT 1 FROM open_run WHERE job_id = {} FOR UPDATE", job.id.0);
+    blocker.batch_execute(&hold).await.expect("holds the row");
+    let row = DispatchRow { attempt, executor: "e1".into(), session_epoch: 1 };
+    let batch = Dispatch { rows: vec![row], cursors: Vec::new() };
+    let (late, sent) = (one.clone(), batch.clone());
+    let late = tokio::spawn(async move { late.dispatch(&sent, at(11)).await });
+    let watch = schema.connect().await;
+    until(async || {
+        let sql = "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'";
+        let pid = pen_of(&watch).await;
+        watch.query_opt(sql, &[&pid]).await.expect("activity")
+    })
+    .await;
+    terminate(&watch, pen_of(&watch).await).await;
+    let taken = until(async || take(&two, "n2", &[job.partition]).await.into_iter().next()).await;
+    assert_eq!(taken.epoch, 2);
+    blocker.batch_execute("COMMIT").await.expect("lets go");
+    is_unavailable(late.await.expect("ends"));
+    let open = two.open_runs(&[attempt.run]).await.expect("open runs");
+    assert_eq!(open[0].attempt_ref(), attempt, "the late dispatch did nothing");
+    assert_eq!(two.dispatch(&batch, at(12)).await.expect("sent").len(), 1);
+    one.close().await;
+    two.close().await;
+}
+
+#[tokio::test]
+async fn a_plan_does_not_wait_for_a_job_that_is_being_changed() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    let job = job(&store, "a").await;
+    let rows = take(&store, "n1", &[job.partition]).await;
+    let blocker = schema.connect().await;
+    let hold = format!("BEGIN; SELECT 1 FROM partition WHERE id = {} FOR UPDATE", rows[0].id.0);
+    blocker.batch_execute(&hold).await.expect("holds the row");
+    let made = plan(&rows[0], fire(&job, 10));
+    let planned = store.plan(&made, at(1)).await.expect("an answer at once");
+    assert_eq!(planned, Planned::default());
+    blocker.batch_execute("ROLLBACK").await.expect("lets go");
+    assert_eq!(store.plan(&made, at(1)).await.expect("a plan").inserted.len(), 1);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn runs_of_partitions_that_moved_away_are_not_dispatched() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    let job = job(&store, "a").await;
+    let rows = take(&store, "n1", &all()).await;
+    let row = rows.iter().find(|row| row.id == job.partition).expect("its row");
+    let planned = store.plan(&plan(row, fire(&job, 10)), at(1)).await.expect("a plan");
+    store.release_partitions(&[job.partition]).await.expect("released");
+    let attempt = clawjob_scheduler::model::ids::AttemptRef {
+        run: planned.inserted[0],
+        attempt: 1,
+        fence: 0,
     };
-    let sent = store.dispatch(&batch, at(3)).await.expect("sent");
-    assert_eq!(sent.len(), 1);
-    assert_eq!(store.load_cursors(&[job.id]).await.expect("cursors"), [(job.id, 7)]);
-    let acks = [Ack { attempt: sent[0], at: at(4) }];
-    assert_eq!(store.ack_runs(&acks).await.expect("acked"), sent);
+    let row = DispatchRow { attempt, executor: "e1".into(), session_epoch: 1 };
+    let batch = Dispatch { rows: vec![row], cursors: Vec::new() };
+    assert_eq!(store.dispatch(&batch, at(11)).await.expect("an answer"), []);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn nodes_that_start_together_migrate_once() {
+    let schema = server::Schema::create().await;
+    let starts = (0..6).map(|_| PostgresStore::connect(PostgresConfig::new(&schema.url)));
+    for store in futures::future::join_all(starts).await {
+        store.expect("connects").close().await;
+    }
+}
+
+#[tokio::test]
+async fn other_nodes_hear_of_what_was_committed() {
+    let schema = server::Schema::create().await;
+    let (one, two) = (open(&schema).await, open(&schema).await);
+    let mut hints = two.hints();
+    // The listener may not listen yet: what it missed is told again by the next change.
+    let mut number = 0;
+    let heard = until(async || {
+        number += 1;
+        let job = job(&one, &format!("j{number}")).await;
+        let wait = Duration::from_millis(200);
+        match tokio::time::timeout(wait, hints.recv()).await {
+            Ok(Ok(topic)) => Some((topic, job.partition)),
+            _ => None,
+        }
+    })
+    .await;
+    let (topic, _) = heard;
+    assert!(matches!(topic, Topic::Jobs(_)), "{topic:?}");
+    one.close().await;
+    two.close().await;
+}
+
+#[tokio::test]
+async fn a_day_whose_rows_are_in_the_default_partition_stays_there() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    let job = job(&store, "a").await;
+    let run = NewRun { trigger: TriggerKind::Api, ..fire(&job, 10) };
+    store.create_run(&run, None, at(10)).await.expect("a run");
+    let attempt = store.open_runs(&[run.id]).await.expect("open")[0].attempt_ref();
     let end = EndRun {
-        attempt: sent[0],
-        from: StateSet::SENT,
-        to: RunState::Succeeded,
-        end: AttemptEnd { outcome: Some(Outcome::Succeeded), ..AttemptEnd::default() },
+        attempt,
+        from: StateSet::OPEN,
+        to: clawjob_scheduler::model::run::RunState::Canceled,
+        end: AttemptEnd::default(),
         output: None,
         output_truncated: false,
         message: String::new(),
     };
-    let answers = store.end_runs(&[end.clone(), end.clone()], at(5)).await.expect("ended");
-    assert_eq!(answers, [EndAnswer::Ended(job.id), EndAnswer::Duplicate]);
-    let record = store.get_run(run.id).await.expect("found");
-    assert_eq!(record.run.state, RunState::Succeeded);
-    assert_eq!(record.ended_at, Some(at(5)));
-    assert_eq!(record.attempts.len(), 1);
-    let again = store.plan(&plan, at(6)).await.expect("planned");
-    assert_eq!(again.inserted, []);
-    assert_eq!(store.last_ends(&[job.id]).await.expect("ends"), [(job.id, at(5))]);
-    assert!(store.take_inbox(&all()).await.expect("inbox").ids.is_empty());
-    let keep = Retention { runs: Duration::from_secs(60), logs: Duration::from_secs(60) };
-    store.prune(&keep, at(10) + TimeDelta::days(3)).await.expect("prunes");
+    store.end_runs(&[end], at(11)).await.expect("ended");
+    let watch = schema.connect().await;
+    let days = async || {
+        let sql = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'ended_run'::regclass";
+        watch.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0)
+    };
+    let before = days().await;
+    let month = Duration::from_secs(30 * 24 * 3600);
+    let year = month * 12;
+    store.prune(&Retention { runs: year, logs: year }, at(0)).await.expect("pruned");
+    // Of the four days from then on, the one with the run is left out.
+    assert_eq!(days().await, before + 3);
+    assert_eq!(store.get_run(run.id).await.expect("found").ended_at, Some(at(11)));
+    // Whole days go once they are past, the default partition's rows with their time.
+    let later = at(40 * 24 * 3600);
+    while store.prune(&Retention { runs: month, logs: month }, later).await.expect("pruned") {}
+    assert_eq!(days().await, 1 + 4, "the default partition and the days ahead");
+    let gone = store.get_run(run.id).await;
+    assert!(matches!(gone, Err(StoreError::NotFound(_))), "{gone:?}");
     store.close().await;
+}
+
+#[tokio::test]
+async fn a_database_out_of_reach_is_unavailable_and_a_bad_schema_names_its_remedy() {
+    let config = PostgresConfig::new("postgresql://clawjob@127.0.0.1:1/none?sslmode=disable");
+    is_unavailable(PostgresStore::connect(config).await.map(|_| ()));
+    let nowhere = server::within(&server::server().url, "no_such_schema");
+    let refused = PostgresStore::connect(PostgresConfig::new(nowhere)).await.map(|_| ());
+    let Err(StoreError::Conflict(text)) = refused else { panic!("{refused:?}") };
+    assert!(text.contains("search_path"), "{text}");
 }

@@ -7,6 +7,8 @@
 #[path = "support/postgres.rs"]
 mod server;
 
+#[path = "store/apps.rs"]
+mod apps;
 #[path = "store/cancel.rs"]
 mod cancel;
 #[path = "store/damage.rs"]
@@ -17,10 +19,16 @@ mod dispatch;
 mod end;
 #[path = "store/events.rs"]
 mod events;
+#[path = "store/executors.rs"]
+mod executors;
 #[path = "store/fixture.rs"]
 mod fixture;
 #[path = "store/inbox.rs"]
 mod inbox;
+#[path = "store/jobs.rs"]
+mod jobs;
+#[path = "store/lists.rs"]
+mod lists;
 #[path = "store/logs.rs"]
 mod logs;
 #[path = "store/partitions.rs"]
@@ -31,6 +39,10 @@ mod plan;
 mod progress;
 #[path = "store/put_back.rs"]
 mod put_back;
+#[path = "store/retention.rs"]
+mod retention;
+#[path = "store/tokens.rs"]
+mod tokens;
 
 /// Makes a test of each case for each store.
 macro_rules! cases {
@@ -130,4 +142,60 @@ cases! {
         a_cursor_without_events_stays_good,
         a_cursor_older_than_what_is_kept_is_not_found,
         a_commit_sends_hints;
+    jobs:
+        a_new_job_is_found_as_it_was_made,
+        a_name_belongs_to_one_living_job,
+        a_repeated_request_makes_one_job,
+        a_new_job_comes_with_the_runs_of_its_first_seconds,
+        a_replan_sees_the_job_as_it_will_be_and_its_partition,
+        a_change_under_an_old_version_changes_nothing,
+        a_change_plans_the_runs_to_come_anew,
+        a_pause_drops_the_due_runs_too_but_none_that_was_sent,
+        a_restarted_schedule_forgets_what_it_missed,
+        a_run_that_has_ended_is_not_planned_anew,
+        owners_load_what_changed,
+        revisions_are_listed_newest_first,
+        a_run_by_hand_waits_in_the_inbox,
+        a_deleted_job_is_run_by_nobody,
+        next_fires_are_shown;
+    apps:
+        an_app_is_made_once_and_found,
+        a_repeated_request_makes_one_app,
+        an_update_needs_the_version_that_was_seen,
+        apps_are_listed_by_name_page_by_page,
+        an_app_with_jobs_or_open_runs_stays;
+    tokens:
+        a_token_is_found_as_it_was_stored,
+        a_repeated_request_makes_no_second_token,
+        tokens_are_listed_by_id_page_by_page,
+        the_first_revocation_counts,
+        the_last_use_is_noted;
+    executors:
+        a_first_claim_makes_the_executor,
+        the_same_process_goes_on_with_its_attempts,
+        a_process_whose_welcome_was_lost_is_still_itself,
+        another_process_is_refused_while_the_first_is_alive,
+        a_process_that_is_silent_is_replaced,
+        a_process_that_left_makes_room_at_once,
+        what_an_older_session_says_changes_nothing,
+        the_first_end_of_a_session_counts,
+        a_node_that_starts_ends_the_sessions_it_held,
+        executors_are_listed_by_app_and_name,
+        a_cordon_is_set_and_cleared_and_outlives_sessions,
+        an_executor_is_forgotten_once_nothing_refers_to_it;
+    lists:
+        jobs_are_found_by_each_of_their_fields,
+        jobs_come_page_by_page_in_each_order,
+        runs_come_newest_first_whether_open_or_ended,
+        runs_to_come_are_shown_to_those_who_ask,
+        runs_are_found_by_each_of_their_fields,
+        only_a_full_view_has_params_output_and_attempts,
+        open_runs_are_counted_by_what_they_do;
+    retention:
+        ended_runs_go_after_their_time_and_open_ones_stay,
+        a_job_s_own_retention_outdoes_the_server_s,
+        logs_go_before_their_run_but_not_while_it_goes_on,
+        a_deleted_job_stays_while_its_runs_do,
+        a_request_id_is_free_again_after_a_day,
+        nodes_and_executors_that_stay_away_are_forgotten;
 }

@@ -69,6 +69,9 @@ pub(super) async fn list_jobs(store: &PostgresStore, query: &JobQuery) -> Result
     found.iter().map(rows::job).collect()
 }
 
+/// Jobs whose runs are listed job by job; of more the runs of all are read by time, and filtered.
+const LIST_JOBS_MAX: usize = 500;
+
 /// Columns that [`record`] reads behind [`OPEN_RUN`], of an open run.
 const OPEN_REST: &str = "a.name, j.name, NULL::timestamptz, NULL::text, NULL::bytea, false, \
     NULL::text, p.fraction, coalesce(p.message, ''), 0, NULL::timestamptz, NULL::text, \
@@ -170,8 +173,11 @@ async fn records(client: &Object, found: &[Row], full: bool) -> Result<Vec<RunRe
     Ok(records)
 }
 
-/// A page of runs: the first rows of either table by id, and of those the first.
+/// A page of runs: the first rows of either table by id, and of those the first. Ended runs of a
+/// few jobs are read job by job, each in the order of its index.
 pub(super) async fn list_runs(store: &PostgresStore, query: &RunQuery) -> Result<Vec<RunRecord>> {
+    let client = store.client().await?;
+    let jobs = few_jobs(&client, query).await?;
     let mut values = Values::default();
     values.bind(query.now);
     let mut tests = tests(query, &OPEN_RUN_FIELDS, &mut values)?;
@@ -188,18 +194,42 @@ pub(super) async fn list_runs(store: &PostgresStore, query: &RunQuery) -> Result
         tests.join(" AND ")
     );
     if query.scheduled != Scheduled::Only {
-        let tests = self::tests(query, &ENDED_RUN_FIELDS, &mut values)?;
-        sql.push_str(&format!(
-            " UNION ALL (SELECT {ENDED_RUN}, {} FROM {ENDED_FROM} WHERE {} ORDER BY r.id {order}
-            LIMIT {limit})",
-            ended_rest(query.full),
-            tests.join(" AND ")
-        ));
+        let rest = ended_rest(query.full);
+        let tests = self::tests(query, &ENDED_RUN_FIELDS, &mut values)?.join(" AND ");
+        let last = format!("ORDER BY r.id {order} LIMIT {limit}");
+        let ended = match jobs {
+            Some(jobs) => format!(
+                "SELECT p.* FROM unnest({}::bigint[]) AS w (job_id) CROSS JOIN LATERAL (
+                    SELECT {ENDED_RUN}, {rest} FROM {ENDED_FROM}
+                    WHERE r.job_id = w.job_id AND {tests} {last}
+                ) AS p ORDER BY 1 {order} LIMIT {limit}",
+                values.bind(jobs)
+            ),
+            None => format!("SELECT {ENDED_RUN}, {rest} FROM {ENDED_FROM} WHERE {tests} {last}"),
+        };
+        sql.push_str(&format!(" UNION ALL ({ended}) ORDER BY 1 {order} LIMIT {limit}"));
     }
-    sql.push_str(&format!(" ORDER BY 1 {order} LIMIT {limit}"));
-    let client = store.client().await?;
     let found = client.query(&sql, &values.params()).await.map_err(error::db)?;
     records(&client, &found, query.full).await
+}
+
+/// The jobs whose runs are asked for, if they are named or those of the apps that are, and not too
+/// many. Ended runs have no index by app: with all of an app's jobs at hand it is not needed, and
+/// an app with more jobs than that has a large share of all runs.
+async fn few_jobs(client: &Object, query: &RunQuery) -> Result<Option<Vec<i64>>> {
+    if query.apps.is_none() && query.jobs.is_none() {
+        return Ok(None);
+    }
+    let apps: Option<Vec<i64>> =
+        query.apps.as_ref().map(|apps| apps.iter().map(|app| app.0).collect());
+    let jobs: Option<Vec<i64>> =
+        query.jobs.as_ref().map(|jobs| jobs.iter().map(|job| job.0).collect());
+    let sql = "SELECT id FROM job WHERE ($1::bigint[] IS NULL OR app_id = ANY($1))
+        AND ($2::bigint[] IS NULL OR id = ANY($2)) LIMIT $3";
+    let max = LIST_JOBS_MAX as i64 + 1;
+    let found = rows::query(client, sql, &[&apps, &jobs, &max]).await?;
+    let ids: Vec<i64> = found.iter().map(|row| Reader::new(row).get()).collect::<Result<_>>()?;
+    Ok((ids.len() <= LIST_JOBS_MAX).then_some(ids))
 }
 
 fn tests(query: &RunQuery, fields: &Fields, values: &mut Values) -> Result<Vec<String>> {

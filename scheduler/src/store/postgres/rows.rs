@@ -140,8 +140,8 @@ impl<'a> Reader<'a> {
     pub(super) fn payload(&mut self) -> Result<Option<Payload>> {
         let content_type: Option<String> = self.get()?;
         let data: Option<Vec<u8>> = self.get()?;
-        Ok(content_type
-            .map(|content_type| Payload { content_type, data: data.unwrap_or_default().into() }))
+        let payload = content_type.zip(data);
+        Ok(payload.map(|(content_type, data)| Payload { content_type, data: data.into() }))
     }
 }
 
