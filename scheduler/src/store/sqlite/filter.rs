@@ -109,11 +109,17 @@ impl Where {
         self.sql.push(')');
     }
 
-    /// Adds "one of", if there is a choice.
+    /// Adds "one of", if there is a choice. One alone is looked up by the column's index, which
+    /// then gives the order, too; several would have to be sorted, so the rows are read in order
+    /// instead (`+` keeps the index out).
     pub(super) fn and_in(&mut self, column: &str, ids: Option<Vec<i64>>) -> Result<()> {
-        if let Some(ids) = ids {
-            let list = Value::Text(json(&ids)?);
-            self.and(&format!("{column} IN (SELECT value FROM json_each(?))"), [list]);
+        match ids.as_deref() {
+            None => {}
+            Some(&[id]) => self.and(&format!("{column} = ?"), [id.into()]),
+            Some(ids) => {
+                let list = Value::Text(json(&ids)?);
+                self.and(&format!("+{column} IN (SELECT value FROM json_each(?))"), [list]);
+            }
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::{
     owner,
@@ -60,27 +60,34 @@ pub(super) fn ack(tx: &mut Tx<'_>, acks: &[Ack]) -> Result<Vec<AttemptRef>> {
 /// Ends runs; one answer per request, in order.
 pub(super) fn end(tx: &mut Tx<'_>, ends: &[EndRun], now: DateTime<Utc>) -> Result<Vec<EndAnswer>> {
     tx.note_time(now);
-    let mut copy = tx.prepare(&format!(
-        "INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
+    let mut find = tx.prepare(&format!("SELECT job_id FROM open_run WHERE {GUARD}"))?;
+    // OR FAIL and no RETURNING: SQLite would make a journal or a table for each statement. An
+    // operation is undone as a whole by its savepoint.
+    let mut copy = tx.prepare(
+        "INSERT OR FAIL INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
              created_at, attempt, fence, lost, executor, session_epoch, dispatched_at, acked_at,
              started_at, ended_at, outcome, failure, handler_start_at, duration_us, last_log_seq,
              output_type, output, output_truncated, kill_reason, message, extra, progress,
              progress_message)
-         SELECT id, job_id, app_id, revision, trigger, ?5, fire_at, due_at, created_at, attempt,
-             fence, lost, executor, session_epoch, dispatched_at, coalesce(acked_at, ?6),
-             coalesce(started_at, ?6), ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, kill_reason,
-             ?16, extra, (SELECT fraction FROM run_progress WHERE run_id = ?1),
-             coalesce((SELECT message FROM run_progress WHERE run_id = ?1), '')
-         FROM open_run WHERE {GUARD}"
-    ))?;
-    let mut remove = tx.prepare("DELETE FROM open_run WHERE id = ?1 RETURNING job_id")?;
+         SELECT r.id, job_id, app_id, revision, trigger, ?2, fire_at, due_at, created_at,
+             r.attempt, fence, lost, executor, session_epoch, dispatched_at,
+             coalesce(acked_at, ?3), coalesce(started_at, ?3), ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+             ?12, kill_reason, ?13, extra, p.fraction, coalesce(p.message, '')
+         FROM open_run r LEFT JOIN run_progress p ON p.run_id = r.id WHERE r.id = ?1",
+    )?;
+    let mut remove = tx.prepare("DELETE FROM open_run WHERE id = ?1")?;
+    let mut forget = tx.prepare("DELETE FROM run_progress WHERE run_id = ?1")?;
     let mut answers = Vec::with_capacity(ends.len());
     for end in ends {
-        answers.push(match end_one(&mut copy, &mut remove, end, now)? {
+        let AttemptRef { run, attempt, fence } = end.attempt;
+        let key = params![run.to_bytes(), attempt, count(fence), set_text(end.from)];
+        let job = find.query_row(key, |row| row.get(0).map(JobId)).optional()?;
+        answers.push(match job {
             Some(job) => {
-                let id = end.attempt.run.to_bytes();
-                tx.execute("DELETE FROM run_progress WHERE run_id = ?1", [id])?;
-                tx.changed(end.attempt.run);
+                copy_end(&mut copy, end, now)?;
+                remove.execute([run.to_bytes()])?;
+                forget.execute([run.to_bytes()])?;
+                tx.changed(run);
                 EndAnswer::Ended(job)
             }
             None if has_ended(tx.conn(), end.attempt)? => EndAnswer::Duplicate,
@@ -90,20 +97,11 @@ pub(super) fn end(tx: &mut Tx<'_>, ends: &[EndRun], now: DateTime<Utc>) -> Resul
     Ok(answers)
 }
 
-/// Moves one run, if the guard holds.
-fn end_one(
-    copy: &mut CachedStatement<'_>,
-    remove: &mut CachedStatement<'_>,
-    run: &EndRun,
-    now: DateTime<Utc>,
-) -> Result<Option<JobId>> {
-    let AttemptRef { run: id, attempt, fence } = run.attempt;
+/// Copies an open row to the ended ones, with what the request says of its end.
+fn copy_end(copy: &mut CachedStatement<'_>, run: &EndRun, now: DateTime<Utc>) -> Result<()> {
     let end = &run.end;
-    let copied = copy.execute(params![
-        id.to_bytes(),
-        attempt,
-        count(fence),
-        set_text(run.from),
+    copy.execute(params![
+        run.attempt.run.to_bytes(),
         run.to.as_str(),
         end.acked_at.map(us),
         us(now),
@@ -117,11 +115,7 @@ fn end_one(
         run.output_truncated,
         run.message,
     ])?;
-    if copied == 0 {
-        return Ok(None);
-    }
-    let job = remove.query_row([id.to_bytes()], |row| row.get(0).map(JobId))?;
-    Ok(Some(job))
+    Ok(())
 }
 
 /// Whether the attempt ended by a result of its own. One that was given up (lost) or never ran
