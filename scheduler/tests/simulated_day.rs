@@ -265,7 +265,8 @@ fn spec(index: usize, time_zone: &str) -> JobSpec {
         1 => OverlapPolicy::Allow,
         _ => OverlapPolicy::Queue,
     };
-    let misfire = if index % 2 == 0 { MisfirePolicy::FireOnce } else { MisfirePolicy::Skip };
+    let misfire =
+        if index.is_multiple_of(2) { MisfirePolicy::FireOnce } else { MisfirePolicy::Skip };
     JobSpec {
         handler: "work".to_owned(),
         schedules: vec![schedule],

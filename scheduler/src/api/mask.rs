@@ -272,10 +272,10 @@ mod tests {
 
     #[test]
     fn a_path_may_name_one_key_of_a_map() {
-        let mut current = pb::Job::default();
-        current.labels = [("team", "a"), ("app.io/tier", "web")]
+        let labels = [("team", "a"), ("app.io/tier", "web")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into();
+        let current = pb::Job { labels, ..pb::Job::default() };
         let mut patch = pb::Job::default();
         patch.labels.insert("team".to_owned(), "b".to_owned());
         let merged =

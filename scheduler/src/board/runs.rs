@@ -134,7 +134,7 @@ impl Board {
             live.run.attempt = woken.attempt;
             live.run.fence = woken.fence;
             live.run.message.clear();
-            inner.to_lane(woken.run);
+            inner.let_into_lane(woken.run);
         }
     }
 
@@ -328,7 +328,7 @@ impl Inner {
         let spec = live.spec.clone();
         let Some(entry) = self.jobs.get_mut(&live.run.job) else { return };
         if entry.admitted.contains(&id) {
-            self.to_lane(id);
+            self.let_into_lane(id);
             return;
         }
         if entry.pending.contains(&id) {
@@ -337,7 +337,7 @@ impl Inner {
         let limit = concurrency_limit(&spec);
         if entry.admitted.len() < limit && entry.pending.is_empty() {
             entry.admitted.push(id);
-            self.to_lane(id);
+            self.let_into_lane(id);
         } else if spec.overlap == OverlapPolicy::Skip {
             step.conflicts.push((id, entry.admitted.clone()));
         } else if entry.pending.len() >= spec.max_queued() as usize {
@@ -350,7 +350,7 @@ impl Inner {
         }
     }
 
-    fn to_lane(&mut self, id: RunId) {
+    fn let_into_lane(&mut self, id: RunId) {
         if let Some(live) = self.runs.get_mut(&id) {
             live.stage = Stage::Waiting;
             self.enter_lane(id);
@@ -410,7 +410,7 @@ impl Inner {
         let waits_for_end = entry.compiled.iter().any(|c| c.is_delay());
         let more = !let_in.is_empty() || waits_for_end;
         for id in let_in {
-            self.to_lane(id);
+            self.let_into_lane(id);
         }
         if waits_for_end {
             self.queue_next_fire(job);

@@ -41,7 +41,8 @@ pub(crate) async fn planning_twice_inserts_once(f: &Fixture) {
     let job = f.job("a").await;
     let run = fire(&job, at(10));
     let attempt = f.dispatched(f.planned(&job, at(10)).await).await;
-    let again = f.store.plan(&f.plan_of(&[run.clone()]).await, at(2)).await.expect("a plan");
+    let again =
+        f.store.plan(&f.plan_of(std::slice::from_ref(&run)).await, at(2)).await.expect("a plan");
     assert_eq!(again.inserted, []);
     assert_eq!(again.advanced, [job.partition]);
     let open = f.open(run.id).await;

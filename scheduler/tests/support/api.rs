@@ -17,7 +17,7 @@ use clawjob_scheduler::{
         run::{Outcome, RunState},
     },
     store::{
-        SharedStore, Store as _,
+        SharedStore,
         ops::{Ack, Advance, AttemptEnd, Dispatch, DispatchRow, EndAnswer, EndRun, Plan, StateSet},
         sqlite::SqliteStore,
     },

@@ -129,7 +129,8 @@ fn all_faults_come_at_once_each_under_its_field() {
 
 #[test]
 fn what_this_server_cannot_do_is_refused_and_never_ignored() {
-    let changes: [(&str, fn(&mut JobSpec)); 11] = [
+    type Change = (&'static str, fn(&mut JobSpec));
+    let changes: [Change; 11] = [
         ("job.placement.shard_total", |spec| spec.placement.shard_total = 2),
         ("job.placement.broadcast", |spec| spec.placement.broadcast = true),
         ("job.on_success", |spec| spec.on_success = vec!["apps/a/jobs/b".to_owned()]),

@@ -149,7 +149,7 @@ fn insert_planned(tx: &mut Tx<'_>, job: &Job, replan: Replan, now: DateTime<Utc>
     let input = ReplanInput { job: job.clone(), partition, now };
     for run in replan(&input) {
         if owner::insert_run(tx, &run, now)? {
-            tx.to_inbox(job.partition, run.id)?;
+            tx.leave_in_inbox(job.partition, run.id)?;
         }
     }
     Ok(())
@@ -221,7 +221,7 @@ fn remove_planned(tx: &mut Tx<'_>, job: &Job, drop_due: bool, now: DateTime<Utc>
         if was_shown {
             tx.deleted(run);
         }
-        tx.to_inbox(job.partition, run)?;
+        tx.leave_in_inbox(job.partition, run)?;
     }
     Ok(())
 }
@@ -262,7 +262,7 @@ pub(super) fn create_run(
     if !owner::insert_run(tx, run, now)? {
         return Err(StoreError::AlreadyExists(format!("run {}", run.id)));
     }
-    tx.to_inbox(job.partition, run.id)?;
+    tx.leave_in_inbox(job.partition, run.id)?;
     remember(tx, request, &run.id.to_string(), now)?;
     Ok(run.id)
 }

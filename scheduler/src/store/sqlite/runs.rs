@@ -227,7 +227,7 @@ fn wait_for_retry(
 /// For the owner, and for watchers.
 fn note_change(tx: &mut Tx<'_>, partition: PartitionId, run: RunId) -> Result<()> {
     tx.changed(run);
-    tx.to_inbox(partition, run)
+    tx.leave_in_inbox(partition, run)
 }
 
 /// Open runs → CANCELING.

@@ -84,7 +84,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Leaves the run to the owner of its partition.
-    pub(super) fn to_inbox(&mut self, partition: PartitionId, run: RunId) -> Result<()> {
+    pub(super) fn leave_in_inbox(&mut self, partition: PartitionId, run: RunId) -> Result<()> {
         self.execute(
             "INSERT OR IGNORE INTO run_inbox (partition, run_id) VALUES (?1, ?2)",
             params![partition.0, run.to_bytes()],

@@ -1,0 +1,179 @@
+//! The background loops, and what they hear of each other.
+
+use std::{sync::Arc, time::Duration};
+
+use chrono::{DateTime, Utc};
+use tokio::sync::broadcast::{
+    Receiver,
+    error::{RecvError, TryRecvError},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    board::Board,
+    clock::Clock,
+    hub::Hub,
+    model::{
+        ids::{AttemptRef, JobId, RunId},
+        job::JobSpec,
+        run::{OpenRun, RunState},
+    },
+    node::Presence,
+    owner::{Nudge, Owner},
+    results::{RunListener, Specs},
+    store::{SharedStore, Topic, ops::Retention},
+    telemetry::metrics,
+};
+
+/// This node's row is written this often.
+const PRESENCE_EVERY: Duration = Duration::from_secs(5);
+/// The offset to the database's clock is measured every so many refreshes of the row: 30 s.
+const CLOCK_EVERY: u32 = 6;
+/// What is past its retention is removed this often, sooner while there is more.
+const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// Pause between two steps of pruning, so that it never crowds out scheduling.
+const PRUNE_PAUSE: Duration = Duration::from_millis(200);
+/// The board as results know it.
+pub(super) struct Known(pub(super) Arc<Board>);
+
+impl Specs for Known {
+    fn spec(&self, run: &OpenRun) -> Option<Arc<JobSpec>> {
+        self.0.spec_of(run.id)
+    }
+}
+
+impl RunListener for Known {
+    fn ended(&self, run: RunId, _job: JobId, state: RunState, at: DateTime<Utc>) {
+        metrics().ended(state.as_str());
+        self.0.ended(run, at);
+    }
+
+    fn put_back(&self, run: OpenRun) {
+        if run.state == RunState::RetryWait {
+            metrics().retries.inc();
+        }
+        self.0.put_back(run);
+    }
+
+    fn acked(&self, attempt: AttemptRef, at: DateTime<Utc>) {
+        self.0.acked(attempt, at);
+    }
+}
+
+/// What the loops work on.
+#[derive(Clone)]
+pub(super) struct Loops {
+    pub(super) store: SharedStore,
+    pub(super) hub: Arc<Hub>,
+    pub(super) board: Arc<Board>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+impl Loops {
+    pub(super) async fn owner(self, mut owner: Owner, stop: CancellationToken) {
+        let mut hints = self.store.hints();
+        let capacity = self.hub.capacity_changed();
+        let mut nudge = Nudge { jobs: true, inbox: true };
+        loop {
+            let wake = owner.tick(self.clock.now(), nudge).await;
+            nudge = Nudge::default();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                hint = hints.recv() => take_hint(hint, &mut nudge),
+                () = capacity.notified() => {}
+                () = self.board.changed() => {}
+                () = self.clock.wait_until(wake) => {}
+            }
+            drain_hints(&mut hints, &mut nudge);
+        }
+        owner.stop().await;
+    }
+
+    pub(super) async fn presence(self, mut presence: Presence, stop: CancellationToken) {
+        let mut round = 0_u32;
+        while self.pause(PRESENCE_EVERY, &stop).await {
+            round = round.wrapping_add(1);
+            let measured = if round.is_multiple_of(CLOCK_EVERY) {
+                presence.measure_clock().await
+            } else {
+                Ok(())
+            };
+            let written = presence.refresh(&self.board, self.hub.sessions()).await;
+            if let Err(fault) = measured.and(written) {
+                metrics().store_errors.inc();
+                tracing::debug!(%fault, "the node's row could not be written");
+            }
+            self.show(&presence).await;
+        }
+    }
+
+    /// Sets the gauges.
+    async fn show(&self, presence: &Presence) {
+        let now = self.clock.now();
+        let gauges = metrics();
+        let (jobs, _) = self.board.sizes();
+        gauges.jobs.set(i64::try_from(jobs).unwrap_or(i64::MAX));
+        gauges.sessions.set(i64::try_from(self.hub.sessions()).unwrap_or(i64::MAX));
+        let partitions = self.board.partitions().len();
+        gauges.partitions.set(i64::try_from(partitions).unwrap_or(i64::MAX));
+        let age = self.board.oldest_waiting().map(|due| metrics::seconds(now - due));
+        gauges.queue_age.set(age.unwrap_or(0.0));
+        presence.show();
+        if let Ok(open) = self.store.count_open(now).await {
+            for (state, count) in [
+                ("QUEUED", open.queued),
+                ("SCHEDULED", open.scheduled),
+                ("RUNNING", open.running),
+                ("RETRY_WAIT", open.retry_wait),
+            ] {
+                let gauge = gauges.open_runs.get_or_create(&metrics::StateLabel { state });
+                gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+        }
+    }
+
+    pub(super) async fn prune(self, keep: Retention, stop: CancellationToken) {
+        loop {
+            let wait = match self.store.prune(&keep, self.clock.now()).await {
+                Ok(true) => PRUNE_PAUSE,
+                Ok(false) => PRUNE_EVERY,
+                Err(fault) => {
+                    metrics().store_errors.inc();
+                    tracing::debug!(%fault, "old runs could not be removed");
+                    PRUNE_EVERY
+                }
+            };
+            if !self.pause(wait, &stop).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits; false when it is time to stop.
+    async fn pause(&self, wait: Duration, stop: &CancellationToken) -> bool {
+        tokio::select! {
+            () = stop.cancelled() => false,
+            () = self.clock.wait(wait) => true,
+        }
+    }
+}
+
+fn take_hint(hint: Result<Topic, RecvError>, nudge: &mut Nudge) {
+    match hint {
+        Ok(Topic::Jobs(_)) => nudge.jobs = true,
+        Ok(Topic::Inbox(_)) => nudge.inbox = true,
+        Ok(_) | Err(RecvError::Closed) => {}
+        Err(RecvError::Lagged(_)) => *nudge = Nudge { jobs: true, inbox: true },
+    }
+}
+
+fn drain_hints(hints: &mut Receiver<Topic>, nudge: &mut Nudge) {
+    loop {
+        match hints.try_recv() {
+            Ok(topic) => take_hint(Ok(topic), nudge),
+            Err(TryRecvError::Lagged(n)) => take_hint(Err(RecvError::Lagged(n)), nudge),
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The configuration as each part takes it.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use chrono::{DateTime, Utc};
+
+use crate::{
+    api::{
+        ApiSettings,
+        listen::{ListenSettings, Port},
+        tls::TlsFiles,
+    },
+    config::Config,
+    hub::HubSettings,
+    janitor::LostRules,
+    store::{
+        SharedStore,
+        ops::{NodeRow, Retention},
+        postgres::{PostgresConfig, PostgresStore},
+        sqlite::SqliteStore,
+    },
+};
+
+pub(super) fn listen(config: &Config) -> Result<ListenSettings> {
+    Ok(ListenSettings {
+        address: config.listen.parse().context("listen")?,
+        tls: tls(config),
+        behind_proxy: config.behind_proxy,
+        connections_max: config.limits.connections as usize,
+    })
+}
+
+pub(super) fn api(config: &Config, node: &str) -> ApiSettings {
+    ApiSettings {
+        node_id: node.to_owned(),
+        context_path: config.context_path.clone(),
+        params_bytes_max: config.limits.params_bytes,
+        output_bytes_max: config.limits.output_bytes,
+        metrics_open: config.metrics_open,
+        ..ApiSettings::default()
+    }
+}
+
+pub(super) fn lost_rules(config: &Config) -> LostRules {
+    LostRules {
+        lost_after: config.timings.lost_after,
+        takeover_grace: config.timings.takeover_grace,
+    }
+}
+
+pub(super) async fn open_store(config: &Config) -> Result<SharedStore> {
+    match &config.database {
+        None => Ok(SqliteStore::open(&config.data_dir)?),
+        Some(url) => {
+            std::fs::create_dir_all(&config.data_dir)
+                .with_context(|| format!("data_dir {}", config.data_dir.display()))?;
+            let settings = PostgresConfig {
+                url: url.clone(),
+                pool_url: config.database_pool.clone(),
+                pool_size: config.database_pool_size,
+            };
+            Ok(PostgresStore::connect(settings).await?)
+        }
+    }
+}
+
+pub(super) fn tls(config: &Config) -> Option<TlsFiles> {
+    Some(TlsFiles {
+        cert: config.tls.cert_file.clone()?,
+        key: config.tls.key_file.clone()?,
+        client_ca: config.tls.client_ca_file.clone(),
+    })
+}
+
+pub(super) fn hub_settings(config: &Config, node: &str) -> HubSettings {
+    HubSettings {
+        node_id: node.to_owned(),
+        // Other nodes tell their own addresses; this one's own would lead nowhere when it leaves.
+        peer_endpoints: Vec::new(),
+        heartbeat_interval: config.timings.heartbeat_interval,
+        heartbeat_timeout: config.timings.heartbeat_timeout,
+        lost_after: config.timings.lost_after,
+        run_ack_timeout: config.timings.run_ack_timeout,
+        kill_ack_resend: config.timings.run_ack_timeout,
+        admit_per_second: config.limits.sessions_per_second,
+        max_sessions: config.limits.sessions as usize,
+        max_output_bytes: config.limits.output_bytes,
+        ..HubSettings::default()
+    }
+}
+
+pub(super) fn advertised(config: &Config, port: &Port) -> String {
+    let own = || format!("{}://{}{}", port.scheme(), port.address(), config.context_path);
+    config.advertise.clone().unwrap_or_else(own)
+}
+
+pub(super) fn node_row(config: &Config, node: &str, port: &Port, at: DateTime<Utc>) -> NodeRow {
+    NodeRow {
+        id: node.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        advertise_address: advertised(config, port),
+        draining: false,
+        gone: false,
+        started_at: at,
+        last_seen_at: at,
+        sessions: 0,
+        partitions: Vec::new(),
+        clock_offset_us: 0,
+        lag: Duration::ZERO,
+        database_latency: Duration::ZERO,
+    }
+}
+
+pub(super) fn retention(config: &Config) -> Retention {
+    Retention { runs: config.retention.runs, logs: config.retention.logs }
+}
