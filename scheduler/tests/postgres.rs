@@ -1,5 +1,7 @@
 //! What only the store on Postgres does: locks, fences, notifications, pooling.
 
+#![allow(clippy::disallowed_methods, reason = "a real server is waited for in real time")]
+
 #[path = "support/postgres.rs"]
 mod server;
 

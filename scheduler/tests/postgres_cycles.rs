@@ -2,6 +2,8 @@
 //!
 //! `cargo test --release --test postgres_cycles -- --ignored --nocapture`
 
+#![allow(clippy::disallowed_methods, reason = "it measures real time")]
+
 #[path = "support/postgres.rs"]
 mod server;
 

@@ -5,6 +5,8 @@
 //! The file lies in `CLAWJOB_BENCH_DIR`, else in the build directory: a temporary directory may be
 //! memory, whose fsync costs nothing.
 
+#![allow(clippy::disallowed_methods, reason = "it measures real time")]
+
 use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};

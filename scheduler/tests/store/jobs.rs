@@ -206,7 +206,7 @@ pub(crate) async fn owners_load_what_changed(f: &Fixture) {
     let job = f.job("a").await;
     let version = f.partition(job.partition).await.jobs_version;
     let all = f.store.load_jobs(&[(job.partition, 0)]).await.expect("jobs");
-    assert_eq!(all, [job.clone()]);
+    assert_eq!(all, std::slice::from_ref(&job));
     assert_eq!(f.store.load_jobs(&[(job.partition, version)]).await.expect("jobs"), []);
     let delete = JobChange { delete: true, drop_due: true, ..change() };
     f.store.change_job(job.id, &delete, no_runs(), at(2)).await.expect("deleted");
