@@ -16,9 +16,20 @@ use serde_json::Value;
 
 /// Prefix of environment variables.
 const ENV_PREFIX: &str = "CLAWJOB_";
-/// Variables of that prefix that clients and executors read, not the server.
-const ENV_OF_CLIENTS: [&str; 7] =
-    ["ENDPOINTS", "TOKEN", "TOKEN_FILE", "APP", "CA_FILE", "EXECUTOR_ID", "TEST_POSTGRES"];
+/// Variables of that prefix that others read: the command line (the file's own name), clients,
+/// executors and tests.
+const ENV_OF_OTHERS: [&str; 10] = [
+    "CONFIG",
+    "ENDPOINTS",
+    "TOKEN",
+    "TOKEN_FILE",
+    "APP",
+    "CA_FILE",
+    "EXECUTOR_ID",
+    "SOAK",
+    "TEST_POSTGRES",
+    "TEST_PYTHON",
+];
 
 /// Everything that can be set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -229,7 +240,7 @@ pub fn load(
     }
     for (name, text) in env {
         if let Some(rest) = name.strip_prefix(ENV_PREFIX)
-            && !ENV_OF_CLIENTS.contains(&rest)
+            && !ENV_OF_OTHERS.contains(&rest)
         {
             builder.take_variable(&name, rest, &text);
         }
@@ -527,6 +538,7 @@ mod tests {
         let env = [
             ("CLAWJOB_LISTEN", "127.0.0.1:2"),
             ("CLAWJOB_CONTEXT_PATH", "/b"),
+            ("CLAWJOB_CONFIG", "c.yaml"),
             ("CLAWJOB_TOKEN", "not the server's"),
             ("CLAWJOB_TIMINGS_LOST_AFTER", "90s"),
             ("OTHER", "x"),

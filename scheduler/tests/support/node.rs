@@ -121,7 +121,8 @@ fn spawn(dir: &Path, port: u16, args: &[String]) -> Child {
         .arg("--listen")
         .arg(format!("127.0.0.1:{port}"))
         .args(args)
-        .env_remove("CLAWJOB_TEST_POSTGRES")
+        .env_clear()
+        .envs(std::env::vars().filter(|(name, _)| !name.starts_with("CLAWJOB_")))
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary is built");
