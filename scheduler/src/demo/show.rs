@@ -75,21 +75,9 @@ fn plain(text: &str) -> String {
 }
 
 fn hints(url: &str, data_dir: &Path) -> String {
+    let program = std::env::current_exe().unwrap_or_else(|_| "clawjob".into());
     let token = data_dir.join("admin.token");
-    let token = token.display();
-    let host = url.trim_start_matches("http://");
-    let target = std::env::current_exe().unwrap_or_else(|_| "clawjob".into());
-    let clawjob = target.display();
-    format!(
-        "
-  Look around from another terminal, in this directory:
-    {clawjob} runs list
-    {clawjob} jobs list
-    {clawjob} runs watch
-    curl -H \"authorization: Bearer $(cat {token})\" -H 'content-type: application/json' \\
-         -d '{{\"parent\":\"apps/demo\"}}' {url}/clawjob.v1.JobService/ListJobs
-    grpcurl -plaintext -H \"authorization: Bearer $(cat {token})\" \\
-         -d '{{\"parent\":\"apps/demo\"}}' {host} clawjob.v1.JobService/ListJobs
-"
-    )
+    let lines = clawjob_cli::hints(&program.display().to_string(), url, &token, super::APP);
+    let lines = lines.join("\n    ");
+    format!("\n  Look around from another terminal, in this directory:\n    {lines}\n")
 }
