@@ -37,8 +37,11 @@ pub(crate) fn error(error: &CliError) -> String {
 pub(crate) fn brief(error: &CliError) -> String {
     let CliError::Status(status) = error else { return text::line(&error.to_string()).into() };
     let details = status.get_error_details();
-    let mut parts = vec![text::line(status.message()).into_owned()];
-    parts.extend(violations(&details));
+    let message = text::line(status.message()).into_owned();
+    let mut parts = violations(&details);
+    // A server may say the violations in its message already.
+    parts.retain(|violation| !message.contains(violation.as_str()));
+    parts.insert(0, message);
     parts.join("; ")
 }
 
@@ -54,8 +57,18 @@ fn status_lines(status: &Status, lines: &mut Vec<String>) {
         "" => status.code().description(),
         message => message,
     };
-    lines.push(format!("error: {} ({kind})", text::block(message, "  ")));
-    lines.extend(violations(&details).into_iter().map(|violation| format!("  {violation}")));
+    let mut violations = violations(&details);
+    // A server may say the violations in its message already: each is told once.
+    let message = if !violations.iter().all(|violation| message.contains(violation.as_str())) {
+        text::block(message, "  ").into_owned()
+    } else if violations.len() > 1 {
+        format!("{} faults", violations.len())
+    } else {
+        violations.clear();
+        text::block(message, "  ").into_owned()
+    };
+    lines.push(format!("error: {message} ({kind})"));
+    lines.extend(violations.into_iter().map(|violation| format!("  {violation}")));
     if let Some(info) = details.error_info() {
         let mut pairs: Vec<_> = info.metadata.iter().collect();
         pairs.sort();

@@ -62,23 +62,19 @@ pub(super) async fn make(
     wanted: &Wanted,
     prune: bool,
 ) -> Result<Vec<Step>, CliError> {
-    let (mut steps, mut refusals, mut first) = (Vec::new(), Vec::new(), None);
+    let (mut steps, mut refusals) = (Vec::new(), Vec::new());
     for job in &wanted.jobs {
         match compare(client, job).await {
             Ok(action) => steps.push(Step { name: job.name.clone(), action }),
             Err(CliError::Status(status)) if is_about_the_job(status.code()) => {
-                let e = CliError::Status(status);
-                refusals.push(format!("{}: {}", names::short(&job.name), render::brief(&e)));
-                first.get_or_insert(e);
+                let why = render::brief(&CliError::Status(status));
+                refusals.push(format!("{}: {why}", names::short(&job.name)));
             }
             Err(e) => return Err(e),
         }
     }
-    match (first, refusals.len()) {
-        (None, _) => {}
-        // One refusal is told in full.
-        (Some(e), 1) => return Err(e),
-        (Some(_), _) => return Err(CliError::Usage(refusals)),
+    if !refusals.is_empty() {
+        return Err(CliError::Usage(refusals));
     }
     if prune {
         let kept: BTreeSet<&str> = wanted.jobs.iter().map(|job| job.name.as_str()).collect();
@@ -157,13 +153,17 @@ async fn surplus(
         jobs::page(client, rq).await
     };
     let mut steps = Vec::new();
-    paging::each_page(client, &all, fetch, |jobs| {
+    let read = paging::each_page(client, &all, fetch, |jobs| {
         for job in jobs.iter().filter(|job| !kept.contains(job.name.as_str())) {
             let action = Action::Delete { etag: job.etag.clone() };
             steps.push(Step { name: job.name.clone(), action });
         }
         Ok(())
     })
-    .await?;
-    Ok(steps)
+    .await;
+    match read {
+        // The app comes into being with its first job: so far it has none too many.
+        Err(CliError::Status(status)) if status.code() == Code::NotFound => Ok(Vec::new()),
+        read => read.map(|_| steps),
+    }
 }

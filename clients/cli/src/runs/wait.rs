@@ -8,7 +8,7 @@ use clawjob_proto::v1::{Run, WaitRunRequest};
 use super::{judge, print, show};
 use crate::{
     args::OutputFormat,
-    client::{Call, runs},
+    client::{self, Call, runs},
     context::Context,
     error::CliError,
     follow::Reconnect,
@@ -75,6 +75,10 @@ pub(super) async fn until_ended(
         let run = match ctx.client.call(Call::waiting(slice), rq, rpc).await {
             Ok(run) => run,
             Err(e) => {
+                // The first wait can last long: a connection that breaks under it was open.
+                if matches!(&e, CliError::Status(status) if client::is_transient(status)) {
+                    reconnect.opened();
+                }
                 reconnect.after(ctx, e).await?;
                 continue;
             }

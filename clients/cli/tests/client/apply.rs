@@ -143,6 +143,27 @@ async fn prune_asks_and_touches_only_apps_of_the_file() {
 }
 
 #[tokio::test]
+async fn an_app_that_is_not_there_yet_has_nothing_to_prune() {
+    let (fake, url) = Fake::start().await;
+    let session = Session::new(url);
+    session.file("jobs.yaml", JOBS);
+    let done = session.run(&["apply", "--prune", "-f", "jobs.yaml"]).await;
+    assert_eq!(done.exit, 0, "{done:?}");
+    assert_eq!(fake.state().jobs.len(), 2);
+}
+
+#[tokio::test]
+async fn one_refused_job_is_named_and_its_fault_told_once() {
+    let (_fake, url) = Fake::start().await;
+    let session = Session::new(url);
+    session.file("jobs.yaml", "[{name: a/ok, handler: h}, {name: a/bad}]");
+    let done = session.run(&["apply", "-f", "jobs.yaml"]).await;
+    assert_eq!(done.exit, 2);
+    assert!(done.err.contains("a/bad: "), "{}", done.err);
+    assert_eq!(done.err.matches("is empty: name a handler").count(), 1, "{}", done.err);
+}
+
+#[tokio::test]
 async fn nothing_is_written_when_the_server_refuses_one_job() {
     let (fake, url) = Fake::start().await;
     let session = Session::new(url);

@@ -1,7 +1,7 @@
 //! A server in memory: its state, its start, and IdentityService.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -21,6 +21,8 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) jobs: BTreeMap<String, pb::Job>,
+    /// Apps that have had a job.
+    pub(crate) apps: BTreeSet<String>,
     pub(crate) runs: BTreeMap<String, pb::Run>,
     /// Answered instead, one per call, before the call does anything.
     pub(crate) failures: VecDeque<Status>,

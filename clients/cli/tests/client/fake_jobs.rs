@@ -71,6 +71,7 @@ fn store(state: &mut State, mut job: pb::Job) -> pb::Job {
     job.revision += 1;
     job.etag = format!("e{}", state.writes);
     job.create_time.get_or_insert(prost_types::Timestamp { seconds: 1_772_326_800, nanos: 0 });
+    state.apps.extend(job.name.split('/').nth(1).map(str::to_owned));
     state.jobs.insert(job.name.clone(), job.clone());
     job
 }
@@ -143,6 +144,10 @@ impl pb::job_service_server::JobService for Fake {
         });
         let start: usize = rq.page_token.parse().unwrap_or_default();
         let app = rq.parent.trim_start_matches("apps/").to_owned();
+        // An app comes into being with its first job.
+        if app != "-" && !state.apps.contains(&app) {
+            return Err(not_found("APP", &rq.parent));
+        }
         let all = state.jobs.values();
         let all = all.filter(|j| app == "-" || j.name.starts_with(&format!("apps/{app}/")));
         let all: Vec<pb::Job> = all.cloned().collect();

@@ -165,6 +165,16 @@ async fn a_watch_that_never_began_exits_5() {
 }
 
 #[tokio::test]
+async fn waiting_outlives_a_server_that_dies_under_the_first_wait() {
+    let (fake, session) = with_run().await;
+    fake.state().next_states.push_back((RunState::Succeeded, 1));
+    fake.state().failures_after = Some((0, 4));
+    let done = session.run(&["runs", "wait", "demo/R1"]).await;
+    assert_eq!(done.exit, 0, "{done:?}");
+    assert!(done.err.contains("connection lost"), "{}", done.err);
+}
+
+#[tokio::test]
 async fn waiting_outlives_a_server_that_is_away_for_a_while() {
     let (fake, session) = with_run().await;
     fake.state().next_states.extend([(RunState::Running, 1), (RunState::Succeeded, 1)]);
