@@ -349,9 +349,11 @@ impl Builder {
     }
 
     fn unknown(&mut self, origin: &str, key: &str) {
-        let mut known = self.keys();
-        known.sort_by_key(|candidate| distance(candidate, key));
-        let hint = known.first().map_or(String::new(), |near| format!("; did you mean {near}?"));
+        let keys = self.keys();
+        let groups = keys.iter().filter_map(|known| known.split_once('.').map(|(group, _)| group));
+        let known = keys.iter().map(String::as_str).chain(groups);
+        let near = known.min_by_key(|candidate| distance(candidate, key));
+        let hint = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
         self.fault(origin, key, &format!("is not a known key{hint}"));
     }
 
