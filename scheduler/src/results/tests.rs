@@ -1,5 +1,7 @@
 //! Events of sessions become states of runs, on a SQLite store.
 
+mod contact;
+
 use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
@@ -13,25 +15,17 @@ use tokio_util::sync::CancellationToken;
 use super::{Results, RunListener, Specs, testing::noon};
 use crate::{
     clock::{Clock, ManualClock},
-    hub::{
-        Hub, HubSettings, Kill,
-        event::{EventReceiver, Origin},
-        local::LocalExecutor,
-        session::Opening,
-        wire,
-    },
+    hub::{Hub, HubSettings, event::EventReceiver, local::LocalExecutor, wire},
     model::{
         executor::{ExecutorSpec, Handler},
         ids::{AppId, AttemptRef, JobId, PARTITION_COUNT, PartitionId, RunId},
         job::{JobSpec, JobState},
         retry::RetryPolicy,
-        run::{
-            CODE_INVALID_PARAMS, CODE_UNKNOWN_HANDLER, KillReason, OpenRun, RunState, TriggerKind,
-        },
+        run::{CODE_INVALID_PARAMS, CODE_UNKNOWN_HANDLER, OpenRun, RunState, TriggerKind},
     },
     store::{
         Store,
-        ops::{Dispatch, DispatchRow, MarkCanceling, NewJob, NewRun, StateSet},
+        ops::{Dispatch, DispatchRow, NewJob, NewRun},
         sqlite::SqliteStore,
     },
 };
@@ -211,7 +205,6 @@ fn result_acks(executor: &mut LocalExecutor) -> Vec<result_ack::Status> {
 
 const COMMITTED: result_ack::Status = result_ack::Status::Committed;
 const DUPLICATE: result_ack::Status = result_ack::Status::Duplicate;
-const STALE: result_ack::Status = result_ack::Status::Stale;
 
 #[tokio::test]
 async fn an_acked_run_is_shown_running_after_a_while() {
@@ -367,175 +360,6 @@ async fn reject(bench: &Bench, run: RunId, executor: &mut LocalExecutor, code: &
         failure: Some(failure),
         retry_after: None,
     }));
-}
-
-/// The truth table of a kill against a finish.
-#[tokio::test]
-async fn f8_a_kill_and_a_finish_make_one_end() {
-    let cases = [
-        (outcome(Outcome::Succeeded), RunState::Succeeded),
-        (failed("HANDLER_ERROR"), RunState::Failed),
-        (outcome(Outcome::Canceled), RunState::Canceled),
-        (outcome(Outcome::TimedOut), RunState::Canceled),
-    ];
-    for (result, state) in cases {
-        let retry = RetryPolicy { max_attempts: 5, ..RetryPolicy::default() };
-        let mut bench = Bench::new(retry).await;
-        let mut executor = bench.executor("a").await;
-        let attempt = bench.start(1, &mut executor).await;
-        bench.settle().await;
-        cancel(&bench, attempt).await;
-        executor.finish(attempt, result);
-        bench.settle().await;
-        let record = bench.store.get_run(attempt.run).await.expect("reads");
-        assert_eq!(record.run.state, state);
-        assert_eq!(record.run.kill_reason, Some(KillReason::User), "the reason is kept");
-        assert_eq!(result_acks(&mut executor), [COMMITTED]);
-    }
-}
-
-async fn cancel(bench: &Bench, attempt: AttemptRef) {
-    let kill = MarkCanceling {
-        attempt,
-        from: StateSet::OPEN,
-        reason: KillReason::User,
-        grace: None,
-        message: String::new(),
-    };
-    let changed = bench.store.mark_canceling(&[kill], bench.clock.now()).await.expect("marks");
-    assert_eq!(changed, [attempt]);
-    let (reason, grace) = (KillReason::User, Duration::from_secs(10));
-    let kill = Kill { attempt, reason, grace, message: String::new() };
-    bench.hub.kill(bench.app, "a", kill);
-}
-
-#[tokio::test]
-async fn r7_a_kill_that_finds_nothing_cancels_the_run() {
-    let mut bench = Bench::new(RetryPolicy::default()).await;
-    let mut executor = bench.executor("a").await;
-    let attempt = bench.start(1, &mut executor).await;
-    bench.settle().await;
-    cancel(&bench, attempt).await;
-    executor.kill_ack(attempt, v1::kill_ack::Status::NotFound);
-    bench.settle().await;
-    let record = bench.store.get_run(attempt.run).await.expect("reads");
-    assert_eq!(record.run.state, RunState::Canceled);
-    assert_eq!(record.failure.map(|f| f.code), Some("NOT_FOUND_ON_EXECUTOR".to_owned()));
-}
-
-#[tokio::test]
-async fn x23_a_process_that_was_replaced_loses_its_run_which_is_tried_again() {
-    let mut bench = Bench::new(RetryPolicy::default()).await;
-    let mut executor = bench.executor("a").await;
-    let attempt = bench.start(1, &mut executor).await;
-    bench.settle().await;
-    executor.break_off();
-    let origin = executor.link().origin().clone();
-    let now = bench.clock.now();
-    bench.store.end_session(origin.row, origin.epoch, false, now).await.expect("ends");
-    let spec = ExecutorSpec { slots: 1, ..ExecutorSpec::default() };
-    let again = LocalExecutor::connect(&bench.hub, &*bench.store, "app", "a", "other", spec).await;
-    let mut again = again.expect("connects");
-    again.receive();
-    bench.settle().await;
-    let row = bench.open(attempt.run).await.expect("open");
-    assert_eq!((row.state, row.lost), (RunState::RetryWait, 1));
-    // The first process was alive after all: what it says comes too late, and is kept.
-    executor.finish(attempt, outcome(Outcome::Succeeded));
-    bench.settle().await;
-    assert_eq!(result_acks(&mut again), [STALE]);
-    let record = bench.store.get_run(attempt.run).await.expect("reads");
-    let late = record.attempts.iter().find(|past| past.number == 1).and_then(|p| p.late_outcome);
-    assert_eq!(late, Some(crate::model::run::Outcome::Succeeded));
-}
-
-#[tokio::test]
-async fn r8_logs_are_acknowledged_once_stored_and_come_before_the_result() {
-    let mut bench = Bench::new(RetryPolicy::default()).await;
-    let mut executor = bench.executor("a").await;
-    let attempt = bench.start(1, &mut executor).await;
-    let record = v1::LogRecord { message: "nul \0 in it".to_owned(), ..v1::LogRecord::default() };
-    executor.send(v1::session_request::Frame::LogChunk(v1::LogChunk {
-        r#ref: Some(wire::to_ref(attempt)),
-        first_seq: 1,
-        records: vec![record.clone(), record],
-        dropped: 0,
-    }));
-    executor.finish(attempt, RunResult { last_log_seq: 2, ..outcome(Outcome::Succeeded) });
-    bench.settle().await;
-    let frames = executor.receive();
-    let [Down::LogAck(logs), Down::ResultAck(_)] = &frames[..] else { panic!("{frames:?}") };
-    assert_eq!(logs.through_seq, 2);
-    let query = crate::store::ops::LogQuery {
-        run: attempt.run,
-        attempt: 0,
-        after_seq: 0,
-        min_level: crate::model::log::LogLevel::Trace,
-        contains: String::new(),
-        limit: 10,
-    };
-    let page = bench.store.list_logs(&query).await.expect("reads");
-    assert!(page.complete);
-    assert_eq!(page.records.len(), 2);
-    assert_eq!(page.records[0].message, "nul \u{FFFD} in it");
-}
-
-#[tokio::test]
-async fn an_attempt_nobody_wants_is_stopped_and_a_forgotten_one_is_taken_in() {
-    let mut bench = Bench::new(RetryPolicy::default()).await;
-    let mut executor = bench.executor("a").await;
-    let attempt = bench.start(1, &mut executor).await;
-    bench.settle().await;
-    // A session that knows nothing of it, as after a restart.
-    let (hub, events) = Hub::new(HubSettings::default(), bench.clock.clone());
-    bench.hub = hub.clone();
-    bench.events = events;
-    bench.results.hub = hub;
-    let origin = Origin { epoch: 2, ..(**executor.link().origin()).clone() };
-    let spec = ExecutorSpec { slots: 8, ..ExecutorSpec::default() };
-    let mut executor =
-        LocalExecutor::open(&bench.hub, unknowing(origin, spec), "app").expect("opens");
-    executor.receive();
-    let foreign = AttemptRef { run: RunId::by_hand(noon(), 99), attempt: 1, fence: 1 };
-    for attempt in [attempt, foreign] {
-        let command = RunCommand { r#ref: Some(wire::to_ref(attempt)), ..RunCommand::default() };
-        executor.accept(&command);
-    }
-    executor.heartbeat();
-    bench.settle().await;
-    let frames = executor.receive();
-    let kills: Vec<AttemptRef> = frames
-        .iter()
-        .filter_map(|frame| match frame {
-            Down::Kill(kill) => wire::attempt_ref(kill.r#ref.as_ref()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(kills, [foreign]);
-    let live = bench.hub.snapshot(bench.app, "a").expect("live");
-    assert_eq!(live.running, [attempt]);
-}
-
-/// A session that begins without a look at the rows.
-fn unknowing(origin: Origin, spec: ExecutorSpec) -> Opening {
-    Opening {
-        origin: Arc::new(origin),
-        instance_id: "a".to_owned(),
-        session_id: String::new(),
-        spec,
-        cordoned: false,
-        protocol_minor: 0,
-        features: Vec::new(),
-        resume_token: String::new(),
-        resumed: true,
-        replaced: false,
-        claimed: Vec::new(),
-        listed: Vec::new(),
-        last_command_seq: 0,
-        unwanted: Vec::new(),
-        known_results: Vec::new(),
-        auth_expires_at: None,
-    }
 }
 
 #[tokio::test]
