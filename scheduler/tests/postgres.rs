@@ -2,6 +2,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "a real server is waited for in real time")]
 
+#[path = "support/pooler.rs"]
+mod pooler;
 #[path = "support/postgres.rs"]
 mod server;
 
@@ -339,4 +341,30 @@ async fn a_database_out_of_reach_is_unavailable_and_a_bad_schema_names_its_remed
     let refused = PostgresStore::connect(PostgresConfig::new(nowhere)).await.map(|_| ());
     let Err(StoreError::Conflict(text)) = refused else { panic!("{refused:?}") };
     assert!(text.contains("search_path"), "{text}");
+}
+
+#[tokio::test]
+async fn a_proxy_with_transaction_pooling_is_refused_for_locks() {
+    let server = server::Server::start(false);
+    let port = pooler::start(server.port.expect("a private server")).await;
+    let config = PostgresConfig::new(server.tcp_url(port));
+    let refused = PostgresStore::connect(config).await.map(|_| ());
+    let Err(StoreError::Conflict(text)) = refused else { panic!("{refused:?}") };
+    assert!(text.contains("transaction pooling") && text.contains("pool URL"), "{text}");
+}
+
+#[tokio::test]
+async fn a_proxy_with_transaction_pooling_may_carry_the_rest() {
+    let server = server::Server::start(false);
+    let port = pooler::start(server.port.expect("a private server")).await;
+    let config = PostgresConfig {
+        pool_url: Some(server.tcp_url(port)),
+        pool_size: 1,
+        ..PostgresConfig::new(&server.url)
+    };
+    let store = PostgresStore::connect(config).await.expect("connects");
+    let made = job(&store, "a").await;
+    assert_eq!(store.get_job("shop", "a").await.expect("found"), made);
+    assert_eq!(take(&store, "n1", &all()).await.len(), 64);
+    store.close().await;
 }

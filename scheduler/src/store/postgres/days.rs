@@ -92,6 +92,7 @@ async fn run(client: &Client, sql: &str) -> Result<()> {
     client.batch_execute("ROLLBACK").await.map_err(error::db)?;
     let done = [
         SqlState::DUPLICATE_TABLE,
+        SqlState::DUPLICATE_OBJECT,
         SqlState::UNIQUE_VIOLATION,
         SqlState::CHECK_VIOLATION,
         SqlState::INVALID_OBJECT_DEFINITION,

@@ -56,7 +56,7 @@ pub(super) async fn ack_runs(store: &PostgresStore, acks: &[Ack]) -> Result<Vec<
 }
 
 /// The row is deleted where it is open and inserted where it has ended, in one statement: no
-/// moment shows it in both or in neither.
+/// moment shows it in both or in neither. Where nobody tells of progress, none is looked for.
 const END: &str = "WITH want AS (
         SELECT * FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::int[],
             $7::text[], $8::text[], $9::text[], $10::timestamptz[], $11::timestamptz[],
@@ -75,7 +75,8 @@ const END: &str = "WITH want AS (
             w.handler_start_at, w.duration_us, w.last_log_seq, w.output_type, w.output,
             w.output_truncated, r.kill_reason, w.message, r.extra, w.place
     ), progress AS (
-        DELETE FROM run_progress p USING gone g WHERE p.run_id = g.id
+        DELETE FROM run_progress p USING gone g
+        WHERE p.run_id = g.id AND EXISTS (SELECT FROM run_progress)
         RETURNING p.run_id, p.fraction, p.message
     ), ended AS (
         INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
@@ -89,7 +90,7 @@ const END: &str = "WITH want AS (
             g.started_at, $1, g.outcome, g.failure::jsonb, g.handler_start_at, g.duration_us,
             nullif(g.last_log_seq, 0), g.output_type, g.output, nullif(g.output_truncated, false),
             g.kill_reason, nullif(g.message, ''), g.extra, p.fraction, nullif(p.message, '')
-        FROM gone g LEFT JOIN run_progress p ON p.run_id = g.id
+        FROM gone g LEFT JOIN progress p ON p.run_id = g.id
     ), told AS (
         INSERT INTO run_event (at, changed) SELECT $1, array_agg(id) FROM gone HAVING count(*) > 0
     )
