@@ -16,20 +16,11 @@ use serde_json::Value;
 
 /// Prefix of environment variables.
 const ENV_PREFIX: &str = "CLAWJOB_";
-/// Variables of that prefix that others read: the command line (the file's own name), clients,
-/// executors and tests.
-const ENV_OF_OTHERS: [&str; 10] = [
-    "CONFIG",
-    "ENDPOINTS",
-    "TOKEN",
-    "TOKEN_FILE",
-    "APP",
-    "CA_FILE",
-    "EXECUTOR_ID",
-    "SOAK",
-    "TEST_POSTGRES",
-    "TEST_PYTHON",
-];
+/// Variables of that prefix that others read.
+const ENV_OF_OTHERS: [&str; 8] =
+    ["CONFIG", "ENDPOINTS", "TOKEN", "TOKEN_FILE", "APP", "CA_FILE", "EXECUTOR_ID", "SOAK"];
+/// The same by their beginnings: of tests, and what Kubernetes sets for a service named `clawjob`.
+const ENV_OF_OTHERS_BEGIN: [&str; 3] = ["TEST_", "SERVICE_", "PORT_"];
 
 /// Everything that can be set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -241,6 +232,8 @@ pub fn load(
     for (name, text) in env {
         if let Some(rest) = name.strip_prefix(ENV_PREFIX)
             && !ENV_OF_OTHERS.contains(&rest)
+            && !ENV_OF_OTHERS_BEGIN.iter().any(|begin| rest.starts_with(begin))
+            && !(rest == "PORT" && text.contains("://"))
         {
             builder.take_variable(&name, rest, &text);
         }
@@ -416,8 +409,8 @@ fn bounds(config: &Config) -> Vec<(&'static str, String)> {
     check("context_path", path_ok, "must begin with / and not end with it");
     let pair = config.tls.cert_file.is_some() == config.tls.key_file.is_some();
     check("tls.cert_file", pair, "tls.cert_file and tls.key_file belong together: set both");
-    let log = config.log.level.parse::<tracing_subscriber::filter::EnvFilter>();
-    check("log.level", log.is_ok(), "must be error, warn, info, debug, trace or directives");
+    let levels = "must be off, error, warn, info, debug, trace, or such as info,hyper=off";
+    check("log.level", is_log_level(&config.log.level), levels);
     check("log.files_max", (1..=1_000).contains(&config.log.files_max), "1 to 1000");
     let times = &config.timings;
     let beat = times.heartbeat_interval;
@@ -446,6 +439,13 @@ fn bounds(config: &Config) -> Vec<(&'static str, String)> {
         check(key, value > 0, "at least 1");
     }
     faults
+}
+
+/// A level or directives. A bare word, perhaps a mistyped level, would silence all but that target.
+fn is_log_level(text: &str) -> bool {
+    let is_level = |word: &str| word.parse::<tracing::level_filters::LevelFilter>().is_ok();
+    text.parse::<tracing_subscriber::filter::EnvFilter>().is_ok()
+        && text.split(',').all(|part| part.contains('=') || is_level(part))
 }
 
 /// Edit distance, for the hint beside an unknown key.
@@ -540,8 +540,12 @@ mod tests {
         let env = [
             ("CLAWJOB_LISTEN", "127.0.0.1:2"),
             ("CLAWJOB_CONTEXT_PATH", "/b"),
-            ("CLAWJOB_CONFIG", "c.yaml"),
             ("CLAWJOB_TOKEN", "not the server's"),
+            ("CLAWJOB_CONFIG", "read by the command line"),
+            ("CLAWJOB_TEST_PYTHON", "of the tests"),
+            ("CLAWJOB_SERVICE_HOST", "10.0.0.1"),
+            ("CLAWJOB_PORT", "tcp://10.0.0.1:7700"),
+            ("CLAWJOB_PORT_7700_TCP", "tcp://10.0.0.1:7700"),
             ("CLAWJOB_TIMINGS_LOST_AFTER", "90s"),
             ("OTHER", "x"),
         ];
@@ -552,6 +556,16 @@ mod tests {
         assert_eq!(config.context_path, "/b");
         assert_eq!(config.database_pool_size, 3);
         assert_eq!(config.timings.lost_after, Duration::from_secs(90));
+    }
+
+    #[test]
+    fn a_level_with_a_typing_error_is_a_fault_and_not_silence() {
+        for level in ["info", "WARN", "info,hyper=off", "clawjob_scheduler::hub=debug,warn"] {
+            assert!(is_log_level(level), "{level}");
+        }
+        for level in ["loud", "wran", "info,debgu", "hyper=loud"] {
+            assert!(!is_log_level(level), "{level}");
+        }
     }
 
     #[test]

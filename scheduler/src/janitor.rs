@@ -18,7 +18,9 @@ use crate::{
     },
     store::{
         OWNER_BATCH_MAX, Result, SharedStore,
-        ops::{AttemptEnd, EndRun, MarkCanceling, OpenRuns, PutBack, PutBackHow, StateSet},
+        ops::{
+            AttemptEnd, EndAnswer, EndRun, MarkCanceling, OpenRuns, PutBack, PutBackHow, StateSet,
+        },
     },
 };
 
@@ -236,14 +238,17 @@ impl Janitor {
         for chunk in verdicts.ends.chunks(OWNER_BATCH_MAX) {
             let answers = self.store.end_runs(chunk, now).await?;
             for (end, answer) in chunk.iter().zip(answers) {
-                tracing::info!(
-                    run = %end.attempt.run, to = end.to.as_str(), ?answer, "ended by the clock"
-                );
+                if let EndAnswer::Ended(job) = answer {
+                    let job = self.board.job(job).map(|job| job.resource_name());
+                    let (run, state) = (end.attempt.run, end.to.as_str());
+                    tracing::warn!(%run, job, state, why = end.message, "run ended by the clock");
+                }
                 self.board.ended(end.attempt.run, now);
             }
         }
         for chunk in verdicts.backs.chunks(OWNER_BATCH_MAX) {
-            self.store.put_back(chunk, now).await?;
+            let back = self.store.put_back(chunk, now).await?.len();
+            tracing::warn!(runs = back, "attempts given up by the clock; their runs wait again");
         }
         for chunk in verdicts.kills.chunks(OWNER_BATCH_MAX) {
             self.store.mark_canceling(chunk, now).await?;

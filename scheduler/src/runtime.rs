@@ -98,6 +98,10 @@ pub async fn start(config: &Config) -> Result<Server> {
     let auth = Auth::new(store.clone(), clock.clone());
     let edge = foundation.edge(config, &auth, &health).await?;
     let url = format!("{}://{}{}", port.scheme(), port.address(), config.context_path);
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"), %url, store = store.kind(), node = foundation.node,
+        "scheduler started"
+    );
     let parts = Parts::run(foundation, config, port, edge, events, presence, auth, health.clone());
     health.set(Phase::Serving).await;
     let token_file = config.data_dir.join("admin.token");
@@ -236,8 +240,9 @@ impl Server {
     pub async fn stop(self) {
         let clock = self.parts.foundation.clock.clone();
         let grace = self.parts.grace;
+        tracing::info!(sessions = self.parts.foundation.hub.sessions(), "scheduler stopping");
         tokio::select! {
-            () = self.parts.stop() => {}
+            () = self.parts.stop() => tracing::info!("scheduler stopped"),
             () = clock.wait(grace) => tracing::warn!(?grace, "the shutdown was cut short"),
         }
     }

@@ -65,12 +65,12 @@ pub struct ListenSettings {
 pub enum ListenError {
     /// Tokens would cross the network in the clear.
     #[error(
-        "refusing to listen on {0} without TLS: set tls.cert_file and tls.key_file, listen on a \
-         loopback address, or set behind_proxy if a proxy in front does the encryption"
+        "refusing to listen on {0} without TLS: give a certificate (tls.cert_file, tls.key_file), \
+         listen on a loopback address, or set behind_proxy if a proxy in front does the encryption"
     )]
     PlainText(SocketAddr),
     /// The address is taken or not ours.
-    #[error("can't listen on {address}: {source}")]
+    #[error("can't listen on {address}")]
     Bind {
         /// Where.
         address: SocketAddr,

@@ -151,7 +151,8 @@ impl Driver {
         let (link, events) = match self.begin(&mut frames).await {
             Ok(begun) => begun,
             Err(error) => {
-                tracing::info!(peer = %self.peer, %error, "session refused");
+                let by = self.caller.principal();
+                tracing::warn!(peer = %self.peer, by, %error, "session refused");
                 *self.fate.error.lock() = Some(error);
                 return;
             }
