@@ -64,6 +64,8 @@ CREATE TABLE job (
 CREATE UNIQUE INDEX job_name ON job (app_id, name) WHERE deleted_at IS NULL;
 CREATE INDEX job_changed ON job (partition, jobs_version);
 CREATE INDEX job_deleted ON job (deleted_at) WHERE deleted_at IS NOT NULL;
+-- Few jobs have a retention of their own; the clean-up finds them without reading all specs.
+CREATE INDEX job_retention ON job (id) WHERE spec -> 'run_retention' ->> 'secs' IS NOT NULL;
 
 CREATE TABLE job_revision (
     job_id     bigint NOT NULL REFERENCES job (id) ON DELETE CASCADE,

@@ -69,7 +69,8 @@ fn before(now: DateTime<Utc>, keep: Duration) -> DateTime<Utc> {
 /// The longest time that anything of a run is kept.
 async fn longest(client: &Object, keep: &Retention) -> Result<Duration> {
     let sql = "SELECT greatest(
-            (SELECT max((spec -> 'run_retention' ->> 'secs')::bigint) FROM job),
+            (SELECT max((spec -> 'run_retention' ->> 'secs')::bigint) FROM job
+                WHERE spec -> 'run_retention' ->> 'secs' IS NOT NULL),
             (SELECT max((spec -> 'run_retention' ->> 'secs')::bigint) FROM app))";
     let seconds: Option<i64> = Reader::new(&query_one(client, sql, &[]).await?).get()?;
     Ok(keep.runs.max(Duration::from_secs(seconds.unwrap_or(0).unsigned_abs())))
@@ -78,27 +79,31 @@ async fn longest(client: &Object, keep: &Retention) -> Result<Duration> {
 /// Removes ended runs past their job's retention, else their app's, else the server's, with all
 /// that belongs to them; and what belonged to runs that went with their day.
 async fn remove_runs(client: &Object, keep: &Retention, now: DateTime<Utc>) -> Result<usize> {
-    let sql = "SELECT j.id, coalesce((j.spec -> 'run_retention' ->> 'secs')::bigint,
-            (a.spec -> 'run_retention' ->> 'secs')::bigint)
-        FROM job j JOIN app a ON a.id = j.app_id
-        WHERE j.spec -> 'run_retention' ->> 'secs' IS NOT NULL
-            OR a.spec -> 'run_retention' ->> 'secs' IS NOT NULL";
-    let own = query(client, sql, &[]).await?;
-    let mut removed = 0;
-    let mut others = Vec::new();
-    for row in &own {
+    let sql = "SELECT id, (spec -> 'run_retention' ->> 'secs')::bigint FROM job
+        WHERE spec -> 'run_retention' ->> 'secs' IS NOT NULL
+        UNION ALL
+        SELECT j.id, (a.spec -> 'run_retention' ->> 'secs')::bigint
+        FROM app a JOIN job j ON j.app_id = a.id
+        WHERE a.spec -> 'run_retention' ->> 'secs' IS NOT NULL
+            AND j.spec -> 'run_retention' ->> 'secs' IS NULL";
+    let mut own: Vec<i64> = Vec::new();
+    let mut cutoffs: Vec<Uuid> = Vec::new();
+    for row in &query(client, sql, &[]).await? {
         let mut row = Reader::new(row);
-        let job: i64 = row.get()?;
-        let cutoff = before(now, Duration::from_secs(row.number()?));
-        others.push(job);
-        if removed < PRUNE_ROWS_MAX {
-            let sql = "SELECT id FROM ended_run WHERE job_id = $1 AND id < $2 ORDER BY id LIMIT $3";
-            let left = limit(PRUNE_ROWS_MAX - removed);
-            removed += remove(client, sql, &[&job, &first_id(cutoff), &left]).await?;
-        }
+        own.push(row.get()?);
+        cutoffs.push(first_id(before(now, Duration::from_secs(row.number()?))));
     }
+    let sql = "SELECT e.id FROM unnest($1::bigint[], $2::uuid[]) AS w (job_id, cutoff)
+        CROSS JOIN LATERAL (
+            SELECT id FROM ended_run e WHERE e.job_id = w.job_id AND e.id < w.cutoff
+            ORDER BY id LIMIT $3
+        ) AS e LIMIT $3";
+    let mut removed = match own.is_empty() {
+        true => 0,
+        false => remove(client, sql, &[&own, &cutoffs, &limit(PRUNE_ROWS_MAX)]).await?,
+    };
     let left = limit(PRUNE_ROWS_MAX.saturating_sub(removed));
-    let sql = match others.is_empty() {
+    let sql = match own.is_empty() {
         // Their days will be dropped; only what lies in no day is removed here.
         true => {
             "SELECT id FROM ended_run_default WHERE id < $2 AND job_id <> ALL($1::bigint[])
@@ -110,7 +115,7 @@ async fn remove_runs(client: &Object, keep: &Retention, now: DateTime<Utc>) -> R
         }
     };
     let cutoff = first_id(before(now, keep.runs));
-    removed += remove(client, sql, &[&others, &cutoff, &left]).await?;
+    removed += remove(client, sql, &[&own, &cutoff, &left]).await?;
     let oldest = first_id(before(now, longest(client, keep).await?));
     let sql = "DELETE FROM attempt WHERE (run_id, number) IN (
             SELECT run_id, number FROM attempt a WHERE run_id < $1
