@@ -129,6 +129,7 @@ fn cpu_ms() -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement"]
+#[allow(clippy::disallowed_methods, reason = "a measurement reads the machine's time")]
 async fn how_many_runs_a_second() {
     let place = std::env::var_os("CLAWJOB_BENCH_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
