@@ -1,5 +1,6 @@
 -- Words and shapes: see scheduler/README.md. Instants are INTEGER microseconds since 1970, run ids
--- are ULIDs as 16-byte BLOBs (they sort by time), JSON is TEXT, states are text.
+-- are ULIDs as 16-byte BLOBs (they sort by time), JSON is TEXT, states are text. A CHECK with IN
+-- would make SQLite build a table of the words for each row written: hence the ORs.
 
 CREATE TABLE cluster_secret (
     name   TEXT PRIMARY KEY,
@@ -47,7 +48,8 @@ CREATE TABLE job (
     app_id           INTEGER NOT NULL REFERENCES app (id),
     name             TEXT NOT NULL,
     partition        INTEGER NOT NULL,
-    state            TEXT NOT NULL CHECK (state IN ('ACTIVE', 'PAUSED', 'EXPIRED')),
+    state            TEXT NOT NULL
+        CHECK (state = 'ACTIVE' OR state = 'PAUSED' OR state = 'EXPIRED'),
     spec             TEXT NOT NULL,
     revision         INTEGER NOT NULL,
     version          INTEGER NOT NULL,
@@ -84,9 +86,11 @@ CREATE TABLE open_run (
     partition      INTEGER NOT NULL,
     revision       INTEGER NOT NULL,
     trigger        TEXT NOT NULL
-        CHECK (trigger IN ('SCHEDULE', 'API', 'RERUN', 'MISFIRE', 'CHAIN', 'BACKFILL')),
+        CHECK (trigger = 'SCHEDULE' OR trigger = 'API' OR trigger = 'RERUN'
+            OR trigger = 'MISFIRE' OR trigger = 'CHAIN' OR trigger = 'BACKFILL'),
     state          TEXT NOT NULL
-        CHECK (state IN ('QUEUED', 'DISPATCHED', 'RUNNING', 'CANCELING', 'RETRY_WAIT')),
+        CHECK (state = 'QUEUED' OR state = 'DISPATCHED' OR state = 'RUNNING'
+            OR state = 'CANCELING' OR state = 'RETRY_WAIT'),
     fire_at        INTEGER NOT NULL,
     due_at         INTEGER NOT NULL,
     created_at     INTEGER NOT NULL,
@@ -114,7 +118,8 @@ CREATE TABLE ended_run (
     revision         INTEGER NOT NULL,
     trigger          TEXT NOT NULL,
     state            TEXT NOT NULL
-        CHECK (state IN ('SUCCEEDED', 'FAILED', 'CANCELED', 'TIMED_OUT', 'LOST', 'SKIPPED')),
+        CHECK (state = 'SUCCEEDED' OR state = 'FAILED' OR state = 'CANCELED'
+            OR state = 'TIMED_OUT' OR state = 'LOST' OR state = 'SKIPPED'),
     fire_at          INTEGER NOT NULL,
     due_at           INTEGER NOT NULL,
     created_at       INTEGER NOT NULL,

@@ -187,8 +187,8 @@ pub(super) fn plan(tx: &mut Tx<'_>, plan: &Plan, now: DateTime<Utc>) -> Result<P
 pub(super) fn insert_run(tx: &mut Tx<'_>, run: &NewRun, now: DateTime<Utc>) -> Result<bool> {
     let extra = run.extra.as_deref().map(json).transpose()?;
     let inserted = tx.execute(
-        "INSERT OR FAIL INTO open_run (id, job_id, app_id, partition, revision, trigger, state, fire_at,
-             due_at, created_at, extra)
+        "INSERT OR FAIL INTO open_run (id, job_id, app_id, partition, revision, trigger, state,
+             fire_at, due_at, created_at, extra)
          SELECT ?1, ?2, ?3, ?4, ?5, ?6, 'QUEUED', ?7, ?8, ?9, ?10
          WHERE NOT EXISTS (SELECT 1 FROM ended_run WHERE id = ?1)
          ON CONFLICT DO NOTHING",

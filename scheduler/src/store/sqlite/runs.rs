@@ -64,11 +64,11 @@ pub(super) fn end(tx: &mut Tx<'_>, ends: &[EndRun], now: DateTime<Utc>) -> Resul
     // OR FAIL and no RETURNING: SQLite would make a journal or a table for each statement. An
     // operation is undone as a whole by its savepoint.
     let mut copy = tx.prepare(
-        "INSERT OR FAIL INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
-             created_at, attempt, fence, lost, executor, session_epoch, dispatched_at, acked_at,
-             started_at, ended_at, outcome, failure, handler_start_at, duration_us, last_log_seq,
-             output_type, output, output_truncated, kill_reason, message, extra, progress,
-             progress_message)
+        "INSERT OR FAIL INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at,
+             due_at, created_at, attempt, fence, lost, executor, session_epoch, dispatched_at,
+             acked_at, started_at, ended_at, outcome, failure, handler_start_at, duration_us,
+             last_log_seq, output_type, output, output_truncated, kill_reason, message, extra,
+             progress, progress_message)
          SELECT r.id, job_id, app_id, revision, trigger, ?2, fire_at, due_at, created_at,
              r.attempt, fence, lost, executor, session_epoch, dispatched_at,
              coalesce(acked_at, ?3), coalesce(started_at, ?3), ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
