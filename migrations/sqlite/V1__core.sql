@@ -67,6 +67,7 @@ CREATE TABLE job (
 CREATE UNIQUE INDEX job_name ON job (app_id, name) WHERE deleted_at IS NULL;
 CREATE INDEX job_changed ON job (partition, jobs_version);
 CREATE INDEX job_deleted ON job (deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX job_own_retention ON job (id) WHERE instr(spec, '"run_retention":{') > 0;
 
 CREATE TABLE job_revision (
     job_id     INTEGER NOT NULL REFERENCES job (id) ON DELETE CASCADE,

@@ -76,15 +76,23 @@ fn expired_runs(conn: &Connection, keep: &Retention, now: DateTime<Utc>) -> Resu
     Ok(runs)
 }
 
-/// Seconds that runs of a job are kept, of the jobs for which they are set, by row id.
+/// Seconds that runs of a job are kept, of the jobs for which they are set, by row id. Jobs with a
+/// retention of their own have an index, so that the others need not be read.
 fn own_retentions(conn: &Connection) -> Result<HashMap<i64, u64>> {
     let rows = all(
         conn,
-        "SELECT j.id, coalesce(
-             iif(json_valid(j.spec), json_extract(j.spec, '$.run_retention.secs'), NULL),
-             iif(json_valid(a.spec), json_extract(a.spec, '$.run_retention.secs'), NULL)) AS kept
-         FROM job j JOIN app a ON a.id = j.app_id
-         WHERE instr(j.spec || a.spec, '\"run_retention\":{') AND kept IS NOT NULL",
+        "WITH app_keeps AS (
+             SELECT id, iif(json_valid(spec), json_extract(spec, '$.run_retention.secs'), NULL)
+                 AS secs FROM app
+         ), own AS (
+             SELECT id, app_id, iif(json_valid(spec),
+                 json_extract(spec, '$.run_retention.secs'), NULL) AS secs
+             FROM job WHERE instr(spec, '\"run_retention\":{') > 0
+         )
+         SELECT j.id, a.secs FROM app_keeps a CROSS JOIN job j ON j.app_id = a.id
+         WHERE a.secs IS NOT NULL AND NOT EXISTS (
+             SELECT 1 FROM own WHERE own.id = j.id AND own.secs IS NOT NULL)
+         UNION ALL SELECT id, secs FROM own WHERE secs IS NOT NULL",
         [],
         |row| Ok((row.get(0)?, counted(row.get(1)?))),
     )?;
