@@ -27,6 +27,8 @@ use crate::{
 /// The executor keeps the timeout itself; the scheduler waits this much longer before it kills, so
 /// that the executor's own word comes first. Below the promised ± 1 s.
 const TIMEOUT_SLACK: Duration = Duration::from_millis(500);
+/// A dispatch of this age that no session knows of was never sent.
+const UNSENT_AGE: Duration = Duration::from_secs(10);
 /// Sent runs older than this are verified now and then.
 const VERIFY_AGE: Duration = Duration::from_secs(30);
 /// Runs verified per sweep.
@@ -177,6 +179,36 @@ impl Janitor {
                 };
                 let event = Event::ExecutorLost;
                 verdicts.apply(row, &sent.spec, &event, failure, Outcome::Lost, now);
+            }
+        }
+        self.write(verdicts, now).await
+    }
+
+    /// Puts back runs whose dispatch was written but never sent, as when the answer of the database
+    /// was lost on its way.
+    ///
+    /// # Errors
+    /// The store's; after any, the partitions must be taken anew.
+    pub async fn unsent(&self, now: DateTime<Utc>) -> Result<()> {
+        let mut verdicts = Verdicts::default();
+        for (app, executor) in self.board.executors_in_use() {
+            let Contact::Connected { epoch } = self.hub.contact(app, &executor) else { continue };
+            for run in self.board.runs_on(app, &executor).into_iter().map(|sent| sent.run) {
+                let old = run.dispatched_at.is_some_and(|at| at < now - UNSENT_AGE);
+                let attempt = run.attempt_ref();
+                if run.state == RunState::Dispatched
+                    && run.session_epoch == epoch
+                    && old
+                    && self.hub.never_sent(app, &executor, epoch, attempt)
+                {
+                    verdicts.backs.push(PutBack {
+                        attempt,
+                        from: StateSet::only(RunState::Dispatched),
+                        due_at: now,
+                        message: "its dispatch was written but never sent".to_owned(),
+                        how: PutBackHow::SameAttempt,
+                    });
+                }
             }
         }
         self.write(verdicts, now).await

@@ -141,6 +141,7 @@ impl Owner {
             self.upkeep_at = now + UPKEEP_EVERY;
             self.board.set_apps(self.store.list_apps("", None, u32::MAX).await?);
             self.trigger.upkeep(now).await?;
+            self.janitor.unsent(now).await?;
             self.janitor.explain().await?;
         }
         if is_due(self.verify_at, now, VERIFY_EVERY) {

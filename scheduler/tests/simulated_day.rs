@@ -385,6 +385,35 @@ fn at(text: &str) -> DateTime<Utc> {
 }
 
 #[tokio::test]
+async fn a_dispatch_whose_answer_was_lost_is_sent_after_all() {
+    let begin = at("2026-06-10T22:00:00Z");
+    let mut world = World::new(begin).await;
+    let app = world.store.ensure_app("day", begin).await.expect("an app");
+    let job = NewJob {
+        app: app.id,
+        name: "job".to_owned(),
+        state: JobState::Active,
+        spec: JobSpec {
+            handler: "work".to_owned(),
+            schedules: vec![cron("* * * * *", "UTC")],
+            ..JobSpec::default()
+        },
+        updated_by: "test".to_owned(),
+        request: None,
+    };
+    world.store.create_job(&job, Box::new(|_: &_| Vec::new()), begin).await.expect("created");
+    world.add_worker("lost", 20, TimeDelta::seconds(1)).await;
+    world.run_until(begin, begin + TimeDelta::seconds(150)).await;
+    world.flaky.lose_next_dispatch();
+    let end = begin + TimeDelta::seconds(330);
+    world.run_until(begin, end).await;
+    let runs = all_runs(&world.store, end).await;
+    let states: Vec<_> = runs.iter().map(|run| run.run.state).collect();
+    assert_eq!(states, [RunState::Succeeded; 5]);
+    assert!(world.ledger.values().all(|executions| executions.len() == 1), "{:?}", world.ledger);
+}
+
+#[tokio::test]
 async fn a_day_with_faults_accounts_for_every_fire_time() {
     simulate(at("2026-06-10T22:00:00Z"), 24, 100, "Europe/Berlin").await;
 }

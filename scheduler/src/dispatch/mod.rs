@@ -10,6 +10,7 @@ use crate::{
     board::{Board, DueStep, LaneKey, Pick, Sent},
     hub::{Candidate, Hub},
     model::{
+        Payload,
         ids::{AppId, AttemptRef, JobId, RunId},
         job::RouteStrategy,
         run::{OpenRun, RunState, TriggerKind},
@@ -190,16 +191,13 @@ impl Dispatcher {
             placed.iter().filter_map(|run| Some((run.pick.job, run.cursor?))).collect();
         let batch = DispatchBatch { rows, cursors: cursors.into_iter().collect() };
         metrics().batch("dispatch", batch.rows.len());
-        let written = match self.store.dispatch(&batch, now).await {
-            Ok(written) => written,
+        let (checkpoints, written) = match self.write(&batch, now).await {
+            Ok(both) => both,
             Err(fault) => {
                 placed.iter().for_each(|run| self.unreserve(run));
                 return Err(fault);
             }
         };
-        let written: HashMap<RunId, AttemptRef> =
-            written.into_iter().map(|attempt| (attempt.run, attempt)).collect();
-        let checkpoints = self.checkpoints(&written).await?;
         let mut refused = Vec::new();
         for run in placed {
             let Some(attempt) = written.get(&run.pick.attempt.run) else {
@@ -234,16 +232,22 @@ impl Dispatcher {
         Ok(())
     }
 
-    async fn checkpoints(
+    /// Reads what commands of later attempts carry, then writes the dispatch: nothing may come
+    /// between its commit and the sending.
+    async fn write(
         &self,
-        written: &HashMap<RunId, AttemptRef>,
-    ) -> Result<HashMap<RunId, crate::model::Payload>> {
-        let later: Vec<RunId> =
-            written.values().filter(|attempt| attempt.attempt > 1).map(|a| a.run).collect();
-        if later.is_empty() {
-            return Ok(HashMap::new());
-        }
-        Ok(self.store.load_checkpoints(&later).await?.into_iter().collect())
+        batch: &DispatchBatch,
+        now: DateTime<Utc>,
+    ) -> Result<(HashMap<RunId, Payload>, HashMap<RunId, AttemptRef>)> {
+        let attempts = batch.rows.iter().map(|row| row.attempt);
+        let later: Vec<RunId> = attempts.filter(|a| a.attempt > 1).map(|a| a.run).collect();
+        let checkpoints = if later.is_empty() {
+            HashMap::new()
+        } else {
+            self.store.load_checkpoints(&later).await?.into_iter().collect()
+        };
+        let written = self.store.dispatch(batch, now).await?;
+        Ok((checkpoints, written.into_iter().map(|attempt| (attempt.run, attempt)).collect()))
     }
 }
 

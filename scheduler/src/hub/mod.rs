@@ -279,6 +279,12 @@ impl Hub {
         }
     }
 
+    /// Whether an attempt dispatched on a session that is still open here was certainly never sent:
+    /// only this process could have sent it, and its session knows nothing of it.
+    pub fn never_sent(&self, app: AppId, executor: &str, epoch: u64, attempt: AttemptRef) -> bool {
+        self.link(app, executor, epoch).is_some_and(|link| !link.session.lock().holds(attempt))
+    }
+
     /// An attempt that the executor runs and the store confirms.
     pub fn adopt(&self, origin: &Origin, run: &OpenRun) {
         if let Some(link) = self.link(origin.app, &origin.executor, origin.epoch) {

@@ -26,17 +26,30 @@ use tokio::sync::broadcast;
 pub struct Flaky {
     inner: Arc<dyn Store>,
     down: AtomicBool,
+    deaf: AtomicBool,
 }
 
 impl Flaky {
     /// A store that works.
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { inner, down: AtomicBool::new(false) })
+        Arc::new(Self { inner, down: AtomicBool::new(false), deaf: AtomicBool::new(false) })
     }
 
     /// Every operation fails from now on, or works again.
     pub fn set_down(&self, down: bool) {
         self.down.store(down, Ordering::Relaxed);
+    }
+
+    /// The next dispatch is written, but its answer is lost on its way.
+    pub fn lose_next_dispatch(&self) {
+        self.deaf.store(true, Ordering::Relaxed);
+    }
+
+    fn answer<T>(&self, operation: &str, answer: Result<T>) -> Result<T> {
+        if operation == "dispatch" && self.deaf.swap(false, Ordering::Relaxed) {
+            return Err(StoreError::Unavailable("the test has lost the answer".to_owned()));
+        }
+        answer
     }
 
     fn check(&self) -> Result<()> {
@@ -65,7 +78,8 @@ macro_rules! forward {
 
             $(async fn $name(&self $(, $arg: $ty)*) -> $ret {
                 self.check()?;
-                self.inner.$name($($arg),*).await
+                let answer = self.inner.$name($($arg),*).await;
+                self.answer(stringify!($name), answer)
             })*
         }
     };

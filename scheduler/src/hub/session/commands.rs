@@ -92,6 +92,12 @@ impl Session {
         self.connected_at
     }
 
+    /// Whether the session knows of the attempt: sent, listed by the executor, or finished and not
+    /// yet acknowledged.
+    pub fn holds(&self, attempt: AttemptRef) -> bool {
+        self.held.contains_key(&(attempt.run, attempt.attempt))
+    }
+
     /// The attempts that run in it.
     pub fn running(&self) -> Vec<AttemptRef> {
         let running = self.held.iter().filter(|(_, held)| held.stage.takes_a_slot());
