@@ -4,243 +4,27 @@
 
 #[path = "support/flaky.rs"]
 mod flaky;
+#[path = "support/world.rs"]
+mod world;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
     time::Duration,
 };
 
 use chrono::{DateTime, TimeDelta, Utc};
-use clawjob_proto::v1::{Outcome, RunResult, session_response::Frame};
-use clawjob_scheduler::{
-    board::Board,
-    clock::{Clock as _, ManualClock},
-    hub::{Hub, HubSettings, event::EventReceiver, local::LocalExecutor},
-    janitor::LostRules,
-    model::{
-        executor::{ExecutorSpec, Handler},
-        ids::{AttemptRef, JobId, RunId},
-        job::{Job, JobSpec, JobState, MisfirePolicy, OverlapPolicy},
-        run::{OpenRun, RunRecord, RunState},
-        schedule::{Schedule, Trigger},
-    },
-    owner::{Nudge, Owner},
-    results::{Results, RunListener, Specs},
-    store::{
-        SharedStore,
-        ops::{NewJob, RunQuery, Scheduled},
-        sqlite::SqliteStore,
-    },
+use clawjob_scheduler::model::{
+    ids::{JobId, RunId},
+    job::{Job, JobSpec, MisfirePolicy, OverlapPolicy},
+    run::{RunRecord, RunState},
+    schedule::{Schedule, Trigger},
 };
-use flaky::Flaky;
-use tokio_util::sync::CancellationToken;
+use world::{Execution, World, at, cron};
 
-/// Longest jump of the clock: heartbeats must keep coming.
-const STEP_MAX: TimeDelta = TimeDelta::seconds(5);
 /// When the database goes away, for so long.
 const OUTAGE: (TimeDelta, TimeDelta) = (TimeDelta::hours(13), TimeDelta::seconds(95));
 /// When one executor vanishes for good.
 const LOSS: TimeDelta = TimeDelta::minutes(6 * 60 + 3);
-
-struct Known(Arc<Board>);
-
-impl Specs for Known {
-    fn spec(&self, run: &OpenRun) -> Option<Arc<JobSpec>> {
-        self.0.spec_of(run.id)
-    }
-}
-
-impl RunListener for Known {
-    fn ended(&self, run: RunId, _: JobId, _: RunState, at: DateTime<Utc>) {
-        self.0.ended(run, at);
-    }
-
-    fn put_back(&self, run: OpenRun) {
-        self.0.put_back(run);
-    }
-
-    fn acked(&self, attempt: AttemptRef, at: DateTime<Utc>) {
-        self.0.acked(attempt, at);
-    }
-}
-
-/// An executor with the runs it is at work on.
-struct Worker {
-    executor: LocalExecutor,
-    takes: TimeDelta,
-    busy: BTreeMap<(DateTime<Utc>, RunId), AttemptRef>,
-    gone: bool,
-}
-
-/// A directory in memory where there is one: loss of power is not the subject here, and a day has
-/// some hundred thousand commits.
-fn memory_dir() -> tempfile::TempDir {
-    let made = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-    made.expect("a directory")
-}
-
-struct World {
-    clock: Arc<ManualClock>,
-    flaky: Arc<Flaky>,
-    store: SharedStore,
-    board: Arc<Board>,
-    hub: Arc<Hub>,
-    results: Results,
-    events: EventReceiver,
-    owner: Owner,
-    workers: Vec<Worker>,
-    /// (run, attempt) of every execution.
-    ledger: HashMap<RunId, Vec<u32>>,
-    beat_at: DateTime<Utc>,
-    down: bool,
-    _dir: tempfile::TempDir,
-}
-
-impl World {
-    async fn new(begin: DateTime<Utc>) -> Self {
-        let dir = memory_dir();
-        let clock = ManualClock::new(begin);
-        let flaky = Flaky::new(SqliteStore::open(dir.path()).expect("it opens"));
-        let store: SharedStore = flaky.clone();
-        let board = Arc::new(Board::default());
-        let (hub, events) = Hub::new(HubSettings::default(), clock.clone());
-        let known = Arc::new(Known(board.clone()));
-        let results = Results::new(
-            store.clone(),
-            hub.clone(),
-            known.clone(),
-            known,
-            clock.clone(),
-            CancellationToken::new(),
-        );
-        let rules = LostRules {
-            lost_after: Duration::from_secs(60),
-            takeover_grace: Duration::from_secs(60),
-        };
-        let owner = Owner::new(store.clone(), board.clone(), hub.clone(), "node".to_owned(), rules);
-        Self {
-            clock,
-            flaky,
-            store,
-            board,
-            hub,
-            results,
-            events,
-            owner,
-            workers: Vec::new(),
-            ledger: HashMap::new(),
-            beat_at: begin,
-            down: false,
-            _dir: dir,
-        }
-    }
-
-    async fn add_worker(&mut self, name: &str, slots: u32, takes: TimeDelta) {
-        let handler = Handler {
-            name: "work".to_owned(),
-            max_concurrency: 0,
-            params_schema: String::new(),
-            description: String::new(),
-        };
-        let spec = ExecutorSpec { handlers: vec![handler], slots, ..ExecutorSpec::default() };
-        let store = self.store.clone();
-        let executor = LocalExecutor::connect(&self.hub, &*store, "day", name, name, spec)
-            .await
-            .expect("it connects");
-        self.workers.push(Worker { executor, takes, busy: BTreeMap::new(), gone: false });
-    }
-
-    async fn run_until(&mut self, begin: DateTime<Utc>, end: DateTime<Utc>) {
-        while self.clock.now() < end {
-            let now = self.clock.now();
-            self.set_down(now >= begin + OUTAGE.0 && now < begin + OUTAGE.0 + OUTAGE.1);
-            if now >= begin + LOSS && !self.workers[0].gone {
-                self.workers[0].gone = true;
-                self.workers[0].executor.break_off();
-            }
-            self.settle().await;
-            let next = self.next_event(now).min(end);
-            self.clock.advance((next - now).to_std().expect("time goes forward"));
-        }
-    }
-
-    fn set_down(&mut self, down: bool) {
-        if self.down != down {
-            self.down = down;
-            self.flaky.set_down(down);
-        }
-    }
-
-    /// Lets everybody act until nothing moves any more at this instant.
-    async fn settle(&mut self) {
-        let now = self.clock.now();
-        if now >= self.beat_at {
-            self.beat_at = now + STEP_MAX;
-            for worker in self.workers.iter_mut().filter(|worker| !worker.gone) {
-                worker.executor.heartbeat();
-            }
-            self.hub.tick(now, self.clock.elapsed());
-        }
-        for _ in 0..50 {
-            let mut moved = self.work(now);
-            if !self.down {
-                while self.results.step(&mut self.events).await > 0 {
-                    moved = true;
-                }
-            }
-            let wake = self.owner.tick(now, Nudge { jobs: false, inbox: moved }).await;
-            moved |= wake <= now;
-            moved |= self.work(now);
-            if !moved {
-                return;
-            }
-        }
-    }
-
-    fn work(&mut self, now: DateTime<Utc>) -> bool {
-        let mut moved = false;
-        for worker in self.workers.iter_mut().filter(|worker| !worker.gone) {
-            worker.executor.flush();
-            for frame in worker.executor.receive() {
-                if let Frame::Run(run) = frame
-                    && let Some(attempt) = worker.executor.accept(&run)
-                {
-                    self.ledger.entry(attempt.run).or_default().push(attempt.attempt);
-                    worker.busy.insert((now + worker.takes, attempt.run), attempt);
-                    moved = true;
-                }
-            }
-            while let Some((&(at, run), &attempt)) = worker.busy.first_key_value()
-                && at <= now
-            {
-                worker.busy.remove(&(at, run));
-                let outcome = Outcome::Succeeded.into();
-                worker.executor.finish(attempt, RunResult { outcome, ..RunResult::default() });
-                moved = true;
-            }
-        }
-        moved
-    }
-
-    fn next_event(&self, now: DateTime<Utc>) -> DateTime<Utc> {
-        let plan_ahead = TimeDelta::seconds(4);
-        let plan = self.board.next_fire().map(|fire| fire - plan_ahead);
-        let done = self.workers.iter().filter(|worker| !worker.gone);
-        let done = done.filter_map(|worker| worker.busy.first_key_value()).map(|(key, _)| key.0);
-        let events = [plan, self.board.next_wake(), done.min(), Some(now + STEP_MAX)];
-        let next = events.into_iter().flatten().min().unwrap_or(now + STEP_MAX);
-        next.max(now + TimeDelta::milliseconds(20))
-    }
-}
-
-fn cron(text: &str, time_zone: &str) -> Schedule {
-    Schedule {
-        trigger: Trigger::Cron { text: text.to_owned(), dialect: None },
-        time_zone: time_zone.to_owned(),
-        ..Schedule::default()
-    }
-}
 
 /// A mix of what companies have.
 fn spec(index: usize, time_zone: &str) -> JobSpec {
@@ -267,71 +51,37 @@ fn spec(index: usize, time_zone: &str) -> JobSpec {
     };
     let misfire =
         if index.is_multiple_of(2) { MisfirePolicy::FireOnce } else { MisfirePolicy::Skip };
-    JobSpec {
-        handler: "work".to_owned(),
-        schedules: vec![schedule],
-        overlap,
-        misfire,
-        ..JobSpec::default()
-    }
+    JobSpec { schedules: vec![schedule], overlap, misfire, ..JobSpec::default() }
 }
 
 async fn simulate(begin: DateTime<Utc>, hours: i64, jobs: usize, time_zone: &str) {
     let mut world = World::new(begin).await;
-    let app = world.store.ensure_app("day", begin).await.expect("an app");
     let mut made = Vec::new();
     for index in 0..jobs {
-        let job = NewJob {
-            app: app.id,
-            name: format!("job-{index}"),
-            state: JobState::Active,
-            spec: spec(index, time_zone),
-            updated_by: "test".to_owned(),
-            request: None,
-        };
-        let none = Box::new(|_: &_| Vec::new());
-        made.push(world.store.create_job(&job, none, begin).await.expect("created"));
+        made.push(world.job(&format!("job-{index}"), spec(index, time_zone)).await);
     }
-    world.add_worker("lost", 20, TimeDelta::seconds(2)).await;
-    world.add_worker("slow", 20, TimeDelta::seconds(90)).await;
-    world.add_worker("steady", 20, TimeDelta::seconds(1)).await;
+    world.steady("lost", 20, TimeDelta::seconds(2)).await;
+    world.steady("slow", 20, TimeDelta::seconds(90)).await;
+    world.steady("steady", 20, TimeDelta::seconds(1)).await;
+    world.run_until(begin + LOSS).await;
+    world.lose("lost");
+    world.run_until(begin + OUTAGE.0).await;
+    world.set_down(true);
+    world.pass(OUTAGE.1).await;
+    world.set_down(false);
     let end = begin + TimeDelta::hours(hours);
-    world.run_until(begin, end).await;
+    world.run_until(end).await;
     // What was under way ends.
-    let rest = end + TimeDelta::minutes(20);
-    world.run_until(begin, rest).await;
-    let runs = all_runs(&world.store, rest).await;
-    let fires = check(&made, &runs, &world.ledger, begin, end);
+    world.pass(TimeDelta::minutes(20)).await;
+    let fires = check(&made, &world.runs().await, &world.ledger, begin, end);
     println!("{fires} fire times of {jobs} jobs in {hours} h are accounted for");
-}
-
-async fn all_runs(store: &SharedStore, now: DateTime<Utc>) -> Vec<RunRecord> {
-    let mut all: Vec<RunRecord> = Vec::new();
-    loop {
-        let query = RunQuery {
-            apps: None,
-            jobs: None,
-            conditions: Vec::new(),
-            scheduled: Scheduled::Without,
-            ascending: true,
-            after: all.last().map(|run| run.run.id),
-            limit: 1_000,
-            full: false,
-            now,
-        };
-        let page = store.list_runs(&query).await.expect("listed");
-        if page.is_empty() {
-            return all;
-        }
-        all.extend(page);
-    }
 }
 
 /// Every fire time has one row of its own, or lies in one recorded gap; what succeeded was executed.
 fn check(
     jobs: &[Job],
     runs: &[RunRecord],
-    ledger: &HashMap<RunId, Vec<u32>>,
+    ledger: &HashMap<RunId, Vec<Execution>>,
     begin: DateTime<Utc>,
     end: DateTime<Utc>,
 ) -> usize {
@@ -380,35 +130,17 @@ fn check(
     fires
 }
 
-fn at(text: &str) -> DateTime<Utc> {
-    text.parse().expect("an instant")
-}
-
 #[tokio::test]
 async fn a_dispatch_whose_answer_was_lost_is_sent_after_all() {
     let begin = at("2026-06-10T22:00:00Z");
     let mut world = World::new(begin).await;
-    let app = world.store.ensure_app("day", begin).await.expect("an app");
-    let job = NewJob {
-        app: app.id,
-        name: "job".to_owned(),
-        state: JobState::Active,
-        spec: JobSpec {
-            handler: "work".to_owned(),
-            schedules: vec![cron("* * * * *", "UTC")],
-            ..JobSpec::default()
-        },
-        updated_by: "test".to_owned(),
-        request: None,
-    };
-    world.store.create_job(&job, Box::new(|_: &_| Vec::new()), begin).await.expect("created");
-    world.add_worker("lost", 20, TimeDelta::seconds(1)).await;
-    world.run_until(begin, begin + TimeDelta::seconds(150)).await;
+    let spec = JobSpec { schedules: vec![cron("* * * * *", "UTC")], ..JobSpec::default() };
+    world.job("job", spec).await;
+    world.steady("one", 20, TimeDelta::seconds(1)).await;
+    world.pass(TimeDelta::seconds(150)).await;
     world.flaky.lose_next_dispatch();
-    let end = begin + TimeDelta::seconds(330);
-    world.run_until(begin, end).await;
-    let runs = all_runs(&world.store, end).await;
-    let states: Vec<_> = runs.iter().map(|run| run.run.state).collect();
+    world.pass(TimeDelta::seconds(180)).await;
+    let states: Vec<_> = world.runs().await.iter().map(|run| run.run.state).collect();
     assert_eq!(states, [RunState::Succeeded; 5]);
     assert!(world.ledger.values().all(|executions| executions.len() == 1), "{:?}", world.ledger);
 }

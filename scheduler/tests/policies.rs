@@ -1,0 +1,9 @@
+//! Policies of jobs, each on a clock that is moved by hand.
+
+#[path = "support/flaky.rs"]
+mod flaky;
+#[path = "support/world.rs"]
+mod world;
+
+#[path = "policies/retries.rs"]
+mod retries;
