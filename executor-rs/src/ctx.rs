@@ -222,6 +222,24 @@ impl Ctx {
             .then_some(Shard { index: command.shard_index, total: command.shard_total })
     }
 
+    /// The resource name of the run whose end started this one by `on_success` or `on_failure`;
+    /// `None` when the run is not chained.
+    pub fn caused_by(&self) -> Option<&str> {
+        Some(self.command().caused_by.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// What the run that started this one has returned; `None` when it returned nothing, or is not
+    /// kept any more.
+    ///
+    /// # Errors
+    /// An output that is not a `T`.
+    pub fn caused_by_output<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
+        match self.command().caused_by_output.as_ref().filter(|output| !output.data.is_empty()) {
+            Some(output) => Ok(Some(serde_json::from_slice(&output.data)?)),
+            None => Ok(None),
+        }
+    }
+
     /// The job's labels.
     pub fn labels(&self) -> &HashMap<String, String> {
         &self.command().labels

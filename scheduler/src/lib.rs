@@ -10,6 +10,7 @@ pub mod clock;
 pub mod config;
 pub mod demo;
 pub mod dispatch;
+pub mod follow;
 pub mod hub;
 pub mod janitor;
 pub mod model;

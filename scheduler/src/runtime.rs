@@ -188,6 +188,7 @@ impl Parts {
             rest: vec![
                 tokio::spawn(hub.clone().upkeep(store.clone(), rest())),
                 tokio::spawn(loops.clone().presence(presence, rest())),
+                tokio::spawn(loops.clone().follow(rest())),
                 tokio::spawn(loops.prune(settings::retention(config), rest())),
                 tokio::spawn(async move { auth.upkeep(authenticated).await }),
             ],

@@ -5,5 +5,7 @@ mod flaky;
 #[path = "support/world.rs"]
 mod world;
 
+#[path = "policies/chains.rs"]
+mod chains;
 #[path = "policies/retries.rs"]
 mod retries;

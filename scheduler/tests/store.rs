@@ -23,6 +23,8 @@ mod events;
 mod executors;
 #[path = "store/fixture.rs"]
 mod fixture;
+#[path = "store/follow.rs"]
+mod follow;
 #[path = "store/inbox.rs"]
 mod inbox;
 #[path = "store/jobs.rs"]
@@ -102,6 +104,15 @@ cases! {
         what_a_late_result_said_is_kept_with_its_attempt,
         still_open_names_the_runs_that_have_not_ended,
         last_ends_are_those_of_runs_that_ran;
+    follow:
+        an_end_that_somebody_waits_for_leaves_an_event,
+        an_event_says_what_the_run_was,
+        an_end_that_nobody_waits_for_leaves_no_event,
+        a_wish_for_a_state_makes_an_event_of_every_such_end,
+        an_end_wakes_those_who_follow_it_up,
+        an_event_is_settled_once_with_what_follows,
+        x21_a_result_delivered_twice_ends_its_run_and_starts_children_once,
+        a_run_that_exists_or_whose_job_is_gone_is_not_started;
     put_back:
         a_run_put_back_on_evidence_keeps_its_attempt_and_fence,
         a_run_put_back_for_a_retry_keeps_the_ended_attempt,

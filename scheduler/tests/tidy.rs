@@ -11,7 +11,7 @@ const FILE_LINES_MAX: usize = 500;
 
 /// Modules of the scheduler with what they may use besides their own; a name ending in `::` must
 /// match as a path, others as a module.
-const MAY_USE: [(&str, &[&str]); 18] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("model", &[]),
     ("clock", &[]),
     ("telemetry", &["model"]),
@@ -23,6 +23,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("trigger", &["model", "store", "board", "telemetry"]),
     ("dispatch", &["model", "store", "board", "hub", "route", "telemetry"]),
     ("janitor", &["model", "store", "board", "hub", "telemetry"]),
+    ("follow", &["model", "store"]),
     ("results", &["model", "store", "board", "hub", "clock", "telemetry"]),
     (
         "owner",
@@ -39,6 +40,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
             "board",
             "clock",
             "config",
+            "follow",
             "hub",
             "janitor",
             "model",

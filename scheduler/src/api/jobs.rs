@@ -1,5 +1,6 @@
 //! JobService.
 
+mod chains;
 mod change;
 mod delete;
 mod read;

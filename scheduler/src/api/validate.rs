@@ -183,8 +183,6 @@ fn not_yet(spec: &JobSpec, bad: &mut Violations) {
     let placement = &spec.placement;
     refuse(placement.shard_total > 0, "job.placement.shard_total", "leave it 0");
     refuse(placement.broadcast, "job.placement.broadcast", "leave it false");
-    refuse(!spec.on_success.is_empty(), "job.on_success", "leave it empty");
-    refuse(!spec.on_failure.is_empty(), "job.on_failure", "leave it empty");
     refuse(
         spec.overlap == OverlapPolicy::Replace,
         "job.overlap",

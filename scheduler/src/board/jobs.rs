@@ -89,7 +89,7 @@ impl JobEntry {
             trigger,
             fire_at,
             due_at,
-            extra: None,
+            extra: self.job.spec.run_extra(),
         }
     }
 }

@@ -47,6 +47,8 @@ pub struct Pick {
     pub cursor: u64,
     /// How an executor is picked.
     pub route: RouteStrategy,
+    /// The run whose end started this one.
+    pub caused_by: Option<RunId>,
 }
 
 impl Board {
@@ -73,6 +75,7 @@ impl Board {
                 job: live.run.job,
                 cursor: inner.jobs.get(&live.run.job).map_or(0, |entry| entry.cursor),
                 route: live.spec.placement.route,
+                caused_by: live.run.extra.as_ref().and_then(|extra| extra.caused_by),
             })
             .take(max)
             .collect()

@@ -19,11 +19,15 @@ use crate::{
 pub(super) fn build(
     sent: &Sent,
     checkpoint: Option<&Payload>,
+    cause_output: Option<&Payload>,
     now: DateTime<Utc>,
 ) -> v1::RunCommand {
     let Sent { run, spec, job } = sent;
     let extra = run.extra.clone().unwrap_or_default();
     let lateness = (now - run.due_at).to_std().unwrap_or(Duration::ZERO);
+    let causing_app =
+        if extra.caused_by_app.is_empty() { &*job.app_name } else { &extra.caused_by_app };
+    let caused_by = extra.caused_by.map(|run| format!("apps/{causing_app}/runs/{run}"));
     let mut labels = spec.labels.clone();
     labels.extend(extra.labels);
     let policy = match spec.disconnect_policy {
@@ -57,6 +61,8 @@ pub(super) fn build(
         command_seq: 0,
         lost_after: spec.lost_after.map(duration),
         job_revision: run.revision,
+        caused_by: caused_by.unwrap_or_default(),
+        caused_by_output: cause_output.map(payload),
     }
 }
 

@@ -43,6 +43,15 @@ struct Placed {
     cursor: Option<u64>,
 }
 
+/// What commands carry from earlier executions.
+#[derive(Default)]
+struct Given {
+    /// Of the same run's earlier attempt.
+    checkpoints: HashMap<RunId, Payload>,
+    /// Of the run whose end started it.
+    outputs: HashMap<RunId, Payload>,
+}
+
 impl Dispatcher {
     /// A dispatcher for what the board holds and the hub reaches.
     pub fn new(store: SharedStore, board: Arc<Board>, hub: Arc<Hub>) -> Self {
@@ -191,7 +200,8 @@ impl Dispatcher {
             placed.iter().filter_map(|run| Some((run.pick.job, run.cursor?))).collect();
         let batch = DispatchBatch { rows, cursors: cursors.into_iter().collect() };
         metrics().batch("dispatch", batch.rows.len());
-        let (checkpoints, written) = match self.write(&batch, now).await {
+        let causes: Vec<RunId> = placed.iter().filter_map(|run| run.pick.caused_by).collect();
+        let (given, written) = match self.write(&batch, causes, now).await {
             Ok(both) => both,
             Err(fault) => {
                 placed.iter().for_each(|run| self.unreserve(run));
@@ -211,7 +221,9 @@ impl Dispatcher {
                 continue;
             };
             tell(&sent, now);
-            let command = command::build(&sent, checkpoints.get(&attempt.run), now);
+            let checkpoint = given.checkpoints.get(&attempt.run);
+            let output = run.pick.caused_by.and_then(|cause| given.outputs.get(&cause));
+            let command = command::build(&sent, checkpoint, output, now);
             // False means that the session is gone: the hub then reports the run as not held.
             self.hub.send_run(run.app, &run.executor, run.epoch, command);
         }
@@ -232,22 +244,25 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Reads what commands of later attempts carry, then writes the dispatch: nothing may come
-    /// between its commit and the sending.
+    /// Reads what commands of later attempts and of chained runs carry, then writes the dispatch:
+    /// nothing may come between its commit and the sending.
     async fn write(
         &self,
         batch: &DispatchBatch,
+        causes: Vec<RunId>,
         now: DateTime<Utc>,
-    ) -> Result<(HashMap<RunId, Payload>, HashMap<RunId, AttemptRef>)> {
+    ) -> Result<(Given, HashMap<RunId, AttemptRef>)> {
         let attempts = batch.rows.iter().map(|row| row.attempt);
         let later: Vec<RunId> = attempts.filter(|a| a.attempt > 1).map(|a| a.run).collect();
-        let checkpoints = if later.is_empty() {
-            HashMap::new()
-        } else {
-            self.store.load_checkpoints(&later).await?.into_iter().collect()
-        };
+        let mut given = Given::default();
+        if !later.is_empty() {
+            given.checkpoints = self.store.load_checkpoints(&later).await?.into_iter().collect();
+        }
+        if !causes.is_empty() {
+            given.outputs = self.store.load_outputs(&causes).await?.into_iter().collect();
+        }
         let written = self.store.dispatch(batch, now).await?;
-        Ok((checkpoints, written.into_iter().map(|attempt| (attempt.run, attempt)).collect()))
+        Ok((given, written.into_iter().map(|attempt| (attempt.run, attempt)).collect()))
     }
 }
 

@@ -43,17 +43,26 @@ impl RunId {
     /// time are a hash; within one millisecond a million jobs collide with probability 4e-13.
     pub fn scheduled(job: JobId, fire_at: DateTime<Utc>) -> Self {
         let ms = fire_at.timestamp_millis();
+        Self::derived(ms, &[b"clawjob run", &job.0.to_be_bytes(), &ms.to_be_bytes()])
+    }
+
+    /// An id of the millisecond whose other 80 bits are a hash of the parts.
+    fn derived(ms: i64, parts: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
-        hash.update(b"clawjob run");
-        hash.update(job.0.to_be_bytes());
-        hash.update(ms.to_be_bytes());
-        let digest = hash.finalize();
+        parts.iter().for_each(|part| hash.update(part));
         let mut tail = [0_u8; 16];
-        tail[6..].copy_from_slice(&digest[..10]);
+        tail[6..].copy_from_slice(&hash.finalize()[..10]);
         Self(Ulid::from_parts(clamp_ms(ms), u128::from_be_bytes(tail)))
     }
 
-    /// The id of a run made by hand (trigger, rerun, shard): created at `now`, otherwise random.
+    /// The id of the run of `target` that the end of a run at `ended_at` starts: whoever follows the
+    /// end up a second time meets the row that is already there.
+    pub fn chained(ended: Self, target: JobId, ended_at: DateTime<Utc>) -> Self {
+        let ms = ended_at.timestamp_millis();
+        Self::derived(ms, &[b"clawjob chain", &ended.to_bytes(), &target.0.to_be_bytes()])
+    }
+
+    /// The id of a run made by hand (trigger, rerun): created at `now`, otherwise random.
     pub fn by_hand(now: DateTime<Utc>, random: u128) -> Self {
         Self(Ulid::from_parts(clamp_ms(now.timestamp_millis()), random))
     }

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Payload,
+    follow::Follow,
     ids::{AppId, JobId, PartitionId},
     retry::RetryPolicy,
+    run::{RunExtra, RunState},
     schedule::Schedule,
 };
 
@@ -198,10 +200,44 @@ impl JobSpec {
         self.kill_grace.unwrap_or(KILL_GRACE_DEFAULT)
     }
 
+    /// Who waits for the end of this job's runs.
+    pub fn follow(&self) -> Follow {
+        let mut follow = Follow::NOTHING;
+        if !self.on_success.is_empty() {
+            follow = follow.with(Follow::ON_SUCCESS);
+        }
+        if !self.on_failure.is_empty() {
+            follow = follow.with(Follow::ON_FAILURE);
+        }
+        follow
+    }
+
+    /// What a run that a schedule makes has besides; most have nothing.
+    pub fn run_extra(&self) -> Option<Box<RunExtra>> {
+        let follow = self.follow();
+        (!follow.is_nothing()).then(|| Box::new(RunExtra { follow, ..RunExtra::default() }))
+    }
+
+    /// The jobs that start when a run has ended in `state`.
+    pub fn followers(&self, state: RunState) -> &[String] {
+        match state {
+            RunState::Succeeded => &self.on_success,
+            RunState::Failed | RunState::TimedOut | RunState::Lost => &self.on_failure,
+            _ => &[],
+        }
+    }
+
     /// Lateness from which a fire time counts as missed.
     pub fn misfire_threshold(&self) -> Duration {
         self.misfire_threshold.unwrap_or(MISFIRE_THRESHOLD_DEFAULT)
     }
+}
+
+/// The app and the name of a job in its resource name `apps/{app}/jobs/{job}`.
+pub fn split_name(name: &str) -> Option<(&str, &str)> {
+    let (app, job) = name.strip_prefix("apps/")?.split_once("/jobs/")?;
+    (!app.is_empty() && !app.contains('/') && !job.is_empty() && !job.contains('/'))
+        .then_some((app, job))
 }
 
 /// A job as stored.

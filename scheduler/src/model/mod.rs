@@ -2,6 +2,7 @@
 
 pub mod app;
 pub mod executor;
+pub mod follow;
 pub mod ids;
 pub mod job;
 pub mod log;

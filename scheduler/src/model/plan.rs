@@ -114,7 +114,7 @@ pub fn planned_run(job: &Job, fire_at: DateTime<Utc>, due_at: DateTime<Utc>) -> 
         trigger: TriggerKind::Schedule,
         fire_at,
         due_at,
-        extra: None,
+        extra: job.spec.run_extra(),
     }
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Payload,
+    follow::Follow,
     ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
 };
 
@@ -240,6 +241,12 @@ pub struct RunExtra {
     /// The run whose end started this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caused_by: Option<RunId>,
+    /// Name of the app of `caused_by`; empty means the run's own.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub caused_by_app: String,
+    /// Who waits for its end.
+    #[serde(skip_serializing_if = "Follow::is_nothing")]
+    pub follow: Follow,
     /// For a shard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<RunId>,

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     board::Board,
     clock::Clock,
+    follow::Follower,
     hub::Hub,
     model::{
         ids::{AttemptRef, JobId, RunId},
@@ -19,9 +20,9 @@ use crate::{
         run::{OpenRun, RunState},
     },
     node::Presence,
-    owner::{Nudge, Owner},
+    owner::{Nudge, Owner, SWEEP_EVERY},
     results::{RunListener, Specs},
-    store::{SharedStore, Topic, ops::Retention},
+    store::{FOLLOW_BATCH_MAX, SharedStore, Topic, ops::Retention},
     telemetry::metrics,
 };
 
@@ -88,6 +89,38 @@ impl Loops {
             drain_hints(&mut hints, &mut nudge);
         }
         owner.stop().await;
+    }
+
+    /// Follows up the ends of runs, at once when told of one.
+    pub(super) async fn follow(self, stop: CancellationToken) {
+        let follower = Follower::new(self.store.clone());
+        let mut hints = self.store.hints();
+        let mut failing = false;
+        loop {
+            match follower.step(self.clock.now()).await {
+                Ok(FOLLOW_BATCH_MAX) if !stop.is_cancelled() => continue,
+                Ok(_) => failing = false,
+                Err(fault) => {
+                    metrics().store_errors.inc();
+                    // The first of a row is told; the rest would say the same every second.
+                    if !std::mem::replace(&mut failing, true) {
+                        tracing::warn!(%fault, "ends of runs wait to be followed up");
+                    }
+                }
+            }
+            let told = async {
+                // While the store fails, its hints would only make it be tried more often.
+                if failing {
+                    std::future::pending().await
+                }
+                while !matches!(hints.recv().await, Ok(Topic::Ends) | Err(_)) {}
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = told => {}
+                () = self.clock.wait(SWEEP_EVERY) => {}
+            }
+        }
     }
 
     pub(super) async fn presence(self, mut presence: Presence, stop: CancellationToken) {

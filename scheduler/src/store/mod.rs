@@ -39,6 +39,8 @@ use ops::*;
 pub const OWNER_BATCH_MAX: usize = 256;
 /// Rows in one batch of results.
 pub const RESULT_BATCH_MAX: usize = 256;
+/// Ends that are followed up in one transaction.
+pub const FOLLOW_BATCH_MAX: usize = 256;
 /// Hints that may wait for a slow subscriber; older ones are dropped, since a sweep finds all.
 pub const HINTS_MAX: usize = 1024;
 
@@ -88,6 +90,9 @@ pub enum Topic {
     Tokens,
     /// Log records of the run were stored.
     Logs(RunId),
+    /// Ends of runs wait to be followed up; told within the process only, whose node is as good as
+    /// any other to do it.
+    Ends,
 }
 
 /// The store. All methods are safe to call from many tasks at once.
@@ -181,6 +186,9 @@ pub trait Store: Send + Sync + 'static {
         now: DateTime<Utc>,
     ) -> Result<Vec<AttemptRef>>;
 
+    /// What the ended runs returned, of those that are kept and returned something.
+    async fn load_outputs(&self, runs: &[RunId]) -> Result<Vec<(RunId, crate::model::Payload)>>;
+
     /// Stored cursors of round-robin routes of the jobs.
     async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>>;
 
@@ -213,6 +221,17 @@ pub trait Store: Send + Sync + 'static {
 
     /// Keeps what a result said that came too late. No error when the attempt is unknown.
     async fn record_late(&self, late: &[LateResult]) -> Result<()>;
+
+    // ---- what follows from an end ------------------------------------------------------------
+
+    /// Ends that wait to be followed up, oldest first, at most `limit`. They stay until they are
+    /// settled.
+    async fn end_events(&self, limit: u32) -> Result<Vec<EndEvent>>;
+
+    /// Takes the events away and writes what follows from them, in one transaction. An event that
+    /// somebody else has settled, or is settling just now, is left out with all its effects: each
+    /// has them once, on whichever node. At most `FOLLOW_BATCH_MAX` events.
+    async fn settle_ends(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<Settled>;
 
     // ---- progress and logs -------------------------------------------------------------------
 
@@ -268,12 +287,14 @@ pub trait Store: Send + Sync + 'static {
     // ---- jobs --------------------------------------------------------------------------------
 
     /// Creates a job: locks its partition's row, raises `jobs_version`, inserts job, revision and
-    /// the runs of its first seconds, in one transaction.
+    /// the runs of its first seconds, in one transaction. `Conflict` when its chain leads back to
+    /// it: of two saves at once that close a cycle one is refused.
     async fn create_job(&self, job: &NewJob, replan: Replan, now: DateTime<Utc>) -> Result<Job>;
 
     /// Changes a job under its partition's row lock: raises `jobs_version`, removes the unsent
     /// planned runs (those due after `now`; all of them if `change` says so), applies the change
-    /// and inserts what `replan` returns, in one transaction.
+    /// and inserts what `replan` returns, in one transaction. `Conflict` also when the chain of a
+    /// new spec leads back to the job.
     async fn change_job(
         &self,
         job: JobId,
@@ -284,6 +305,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// One job by name; deleted ones are not found.
     async fn get_job(&self, app: &str, name: &str) -> Result<Job>;
+
+    /// Whether one of the jobs named in `from` (resource names) is `to`, or starts it by
+    /// `on_success` or `on_failure`, directly or through others.
+    async fn chain_leads_to(&self, from: &[String], to: &str) -> Result<bool>;
 
     /// A page of jobs.
     async fn list_jobs(&self, query: &JobQuery) -> Result<Vec<Job>>;

@@ -1,6 +1,7 @@
 //! What goes into and comes out of the store's operations.
 
 mod entities;
+mod follow;
 mod queries;
 
 use std::{sync::Arc, time::Duration};
@@ -16,6 +17,7 @@ use crate::model::{
 
 pub use crate::model::run::NewRun;
 pub use entities::*;
+pub use follow::*;
 pub use queries::*;
 
 /// A scheduler process.

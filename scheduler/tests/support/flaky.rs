@@ -103,6 +103,7 @@ forward! {
     async fn plan(&self, plan: &Plan, now: DateTime<Utc>) -> Result<Planned>;
     async fn dispatch(&self, batch: &Dispatch, now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
     async fn wake_retries(&self, runs: &[AttemptRef], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
+    async fn load_outputs(&self, runs: &[RunId]) -> Result<Vec<(RunId, clawjob_scheduler::model::Payload)>>;
     async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>>;
     async fn ack_runs(&self, acks: &[Ack]) -> Result<Vec<AttemptRef>>;
     async fn end_runs(&self, ends: &[EndRun], now: DateTime<Utc>) -> Result<Vec<EndAnswer>>;
@@ -111,6 +112,8 @@ forward! {
     async fn open_runs(&self, runs: &[RunId]) -> Result<Vec<OpenRun>>;
     async fn explain_waiting(&self, runs: &[(RunId, String)]) -> Result<()>;
     async fn record_late(&self, late: &[LateResult]) -> Result<()>;
+    async fn end_events(&self, limit: u32) -> Result<Vec<EndEvent>>;
+    async fn settle_ends(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<Settled>;
     async fn save_progress(&self, progress: &[ProgressRow]) -> Result<()>;
     async fn load_checkpoints(&self, runs: &[RunId]) -> Result<Vec<(RunId, clawjob_scheduler::model::Payload)>>;
     async fn append_logs(&self, chunks: &[LogAppend], now: DateTime<Utc>) -> Result<Vec<u64>>;
@@ -126,6 +129,7 @@ forward! {
     async fn create_job(&self, job: &NewJob, replan: Replan, now: DateTime<Utc>) -> Result<Job>;
     async fn change_job(&self, job: JobId, change: &JobChange, replan: Replan, now: DateTime<Utc>) -> Result<Job>;
     async fn get_job(&self, app: &str, name: &str) -> Result<Job>;
+    async fn chain_leads_to(&self, from: &[String], to: &str) -> Result<bool>;
     async fn list_jobs(&self, query: &JobQuery) -> Result<Vec<Job>>;
     async fn list_revisions(&self, job: JobId, before: u64, limit: u32) -> Result<Vec<Job>>;
     async fn create_run(&self, run: &NewRun, request: Option<&RequestKey>, now: DateTime<Utc>) -> Result<RunId>;

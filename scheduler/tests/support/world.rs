@@ -17,6 +17,7 @@ use clawjob_proto::v1::{
 use clawjob_scheduler::{
     board::Board,
     clock::{Clock as _, ManualClock},
+    follow::Follower,
     hub::{Hub, HubSettings, event::EventReceiver, local::LocalExecutor},
     janitor::LostRules,
     model::{
@@ -165,6 +166,7 @@ struct Process {
     results: Results,
     events: EventReceiver,
     owner: Owner,
+    follower: Follower,
 }
 
 fn start(store: &SharedStore, clock: &Arc<ManualClock>) -> (Arc<Board>, Arc<Hub>, Process) {
@@ -182,7 +184,8 @@ fn start(store: &SharedStore, clock: &Arc<ManualClock>) -> (Arc<Board>, Arc<Hub>
     let rules =
         LostRules { lost_after: Duration::from_secs(60), takeover_grace: Duration::from_secs(60) };
     let owner = Owner::new(store.clone(), board.clone(), hub.clone(), "node".to_owned(), rules);
-    (board, hub, Process { results, events, owner })
+    let follower = Follower::new(store.clone());
+    (board, hub, Process { results, events, owner, follower })
 }
 
 impl World {
@@ -241,7 +244,7 @@ impl World {
             trigger: TriggerKind::Api,
             fire_at: now,
             due_at: now,
-            extra: Some(Box::new(extra)),
+            extra: Some(Box::new(RunExtra { follow: job.spec.follow(), ..extra })),
         };
         self.store.create_run(&run, None, now).await.expect("created")
     }
@@ -340,6 +343,9 @@ impl World {
             let mut moved = self.work(now);
             if !self.down {
                 while self.process.results.step(&mut self.process.events).await > 0 {
+                    moved = true;
+                }
+                while self.process.follower.step(now).await.expect("followed up") > 0 {
                     moved = true;
                 }
             }

@@ -6,6 +6,7 @@ mod file;
 mod friendly;
 mod hint;
 mod normalize;
+mod order;
 mod plan;
 mod write;
 

@@ -9,6 +9,7 @@ use tonic::Code;
 use super::{
     diff::{self, Change},
     file::Wanted,
+    order,
 };
 use crate::{
     client::Client,
@@ -63,9 +64,15 @@ pub(super) async fn make(
     prune: bool,
 ) -> Result<Vec<Step>, CliError> {
     let (mut steps, mut refusals) = (Vec::new(), Vec::new());
-    for job in &wanted.jobs {
-        match compare(client, job).await {
-            Ok(action) => steps.push(Step { name: job.name.clone(), action }),
+    let mut to_be_made = BTreeSet::new();
+    for job in order::order(&wanted.jobs).map_err(CliError::Usage)? {
+        match compare(client, job, &to_be_made).await {
+            Ok(action) => {
+                if matches!(action, Action::Create(_)) {
+                    to_be_made.insert(job.name.clone());
+                }
+                steps.push(Step { name: job.name.clone(), action });
+            }
             Err(CliError::Status(status)) if is_about_the_job(status.code()) => {
                 let why = render::brief(&CliError::Status(status));
                 refusals.push(format!("{}: {why}", names::short(&job.name)));
@@ -90,11 +97,15 @@ fn is_about_the_job(code: Code) -> bool {
     matches!(code, Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange)
 }
 
-async fn compare(client: &mut Client, wanted: &Job) -> Result<Action, CliError> {
+async fn compare(
+    client: &mut Client,
+    wanted: &Job,
+    to_be_made: &BTreeSet<String>,
+) -> Result<Action, CliError> {
     let current = match jobs::get(client, wanted.name.clone()).await {
         Ok(current) => current,
         Err(CliError::Status(status)) if status.code() == Code::NotFound => {
-            jobs::create_job(client, wanted.clone(), true).await?;
+            jobs::create_job(client, order::without(wanted, to_be_made), true).await?;
             return Ok(Action::Create(Box::new(wanted.clone())));
         }
         Err(e) => return Err(e),
@@ -105,7 +116,10 @@ async fn compare(client: &mut Client, wanted: &Job) -> Result<Action, CliError> 
     job.state = current.state;
     // The server's answer has its defaults filled in as the current job has them: only that makes
     // the comparison fair.
-    let checked = jobs::write(client, replacement(job.clone(), true)).await?;
+    let asked = replacement(order::without(&job, to_be_made), true);
+    let mut checked = jobs::write(client, asked).await?;
+    checked.on_success.clone_from(&job.on_success);
+    checked.on_failure.clone_from(&job.on_failure);
     let changes = diff::changes(&current, &checked)?;
     let state = state_change(&current, wanted);
     if changes.is_empty() && state.is_none() {

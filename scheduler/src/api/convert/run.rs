@@ -38,6 +38,8 @@ fn basic(record: &RunRecord, now: DateTime<Utc>) -> pb::Run {
     let app = record.app_name.as_ref();
     let extra = run.extra.as_deref().cloned().unwrap_or_default();
     let sibling = |id: Option<RunId>| id.map(|id| names::run(app, id)).unwrap_or_default();
+    let causing_app = if extra.caused_by_app.is_empty() { app } else { &extra.caused_by_app };
+    let caused_by = extra.caused_by.map(|id| names::run(causing_app, id));
     let waits = run.state == RunState::RetryWait;
     pb::Run {
         name: names::run(app, run.id),
@@ -66,7 +68,7 @@ fn basic(record: &RunRecord, now: DateTime<Utc>) -> pb::Run {
         due_time: Some(time::instant_to_proto(run.due_at)),
         executor: run.executor.as_deref().map(|id| names::executor(app, id)).unwrap_or_default(),
         rerun_of: sibling(extra.rerun_of),
-        caused_by: sibling(extra.caused_by),
+        caused_by: caused_by.unwrap_or_default(),
         missed_count: record.missed_count,
         missed_until_time: record.missed_until.map(time::instant_to_proto),
         ..pb::Run::default()

@@ -69,6 +69,7 @@ impl JobsService {
                 labels,
                 triggered_by: caller.principal(),
                 target_executor: target.unwrap_or_default(),
+                follow: job.spec.follow(),
                 ..RunExtra::default()
             })),
         };

@@ -69,6 +69,7 @@ impl JobsService {
         let mut spec = spec_from_proto(job, self.api.settings.params_bytes_max, &mut bad);
         let mut frame = draft(&name.app, &name.job, state, now);
         let compiled = validate::job(&frame, &mut spec, now, &mut bad);
+        self.check_chains(caller, name, &frame.spec, &spec, &mut bad).await?;
         bad.finish()?;
         let full_name = names::job(&name.app, &name.job);
         if validate_only {
@@ -92,6 +93,12 @@ impl JobsService {
             request,
         };
         let created = self.api.store.create_job(&new, replan(compiled), now).await;
+        if let Err(StoreError::Conflict(_)) = created {
+            // Perhaps a cycle that somebody else's save has closed meanwhile.
+            let mut bad = Violations::new();
+            self.check_chains(caller, name, &frame.spec, &new.spec, &mut bad).await?;
+            bad.finish()?;
+        }
         let job = created.map_err(|e| ApiError::of_store(Kind::Job, full_name, e))?;
         tracing::info!(job = job.resource_name(), by = new.updated_by, "job created");
         Ok(shown(&job, now))
@@ -178,6 +185,8 @@ impl JobsService {
         now: chrono::DateTime<chrono::Utc>,
     ) -> ApiResult<Option<Job>> {
         let compiled = validate::job(&current, &mut spec, now, &mut bad);
+        let name = JobName { app: current.app_name.to_string(), job: current.name.to_string() };
+        self.check_chains(caller, &name, &current.spec, &spec, &mut bad).await?;
         bad.finish()?;
         if *current.spec == spec && current.problem.is_empty() {
             return Ok(Some(current));

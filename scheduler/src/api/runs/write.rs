@@ -106,6 +106,7 @@ impl RunsService {
                 labels: extra.map(|extra| extra.labels.clone()).unwrap_or_default(),
                 triggered_by: caller.principal(),
                 rerun_of: Some(before.run.id),
+                follow: job.spec.follow(),
                 ..RunExtra::default()
             })),
         };

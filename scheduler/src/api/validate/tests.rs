@@ -133,8 +133,6 @@ fn what_this_server_cannot_do_is_refused_and_never_ignored() {
     let changes: [Change; 11] = [
         ("job.placement.shard_total", |spec| spec.placement.shard_total = 2),
         ("job.placement.broadcast", |spec| spec.placement.broadcast = true),
-        ("job.on_success", |spec| spec.on_success = vec!["apps/a/jobs/b".to_owned()]),
-        ("job.on_failure", |spec| spec.on_failure = vec!["apps/a/jobs/b".to_owned()]),
         ("job.overlap", |spec| spec.overlap = OverlapPolicy::Replace),
         ("job.misfire", |spec| spec.misfire = MisfirePolicy::FireAll),
         ("job.placement.route", |spec| spec.placement.route = RouteStrategy::ConsistentHash),

@@ -6,7 +6,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::{
-    PostgresStore,
+    PostgresStore, chains,
     owner::NewRuns,
     requests::{answered, begin, commit, remember},
     rows::{
@@ -66,8 +66,10 @@ pub(super) async fn create_job(
     let id = JobId(row.get()?);
     let app_name: String = row.get()?;
     let partition = raise_jobs_version(&tx, id.partition(), now).await?;
+    let name = format!("apps/{app_name}/jobs/{}", new.name);
+    chains::refuse_cycle(&tx, &name, &new.spec).await?;
     if !insert_job(&tx, id, new, &partition, now).await? {
-        return Err(StoreError::AlreadyExists(format!("apps/{app_name}/jobs/{}", new.name)));
+        return Err(StoreError::AlreadyExists(name));
     }
     let job = by_id(&tx, id).await?;
     insert_planned(&tx, &job, partition, replan, now).await?;
@@ -143,7 +145,7 @@ async fn insert_planned(
 
 /// Inserts runs with their ids in the inbox; those that exist already are left as they are.
 /// Returns the ids inserted.
-async fn insert_runs(
+pub(super) async fn insert_runs(
     tx: &Transaction<'_>,
     runs: &[NewRun],
     now: DateTime<Utc>,
@@ -191,6 +193,9 @@ pub(super) async fn change_job(
             "{} was changed meanwhile: read it again and apply the change to what it is now",
             before.resource_name()
         )));
+    }
+    if let Some(spec) = &change.spec {
+        chains::refuse_cycle(&tx, &before.resource_name(), spec).await?;
     }
     remove_planned(&tx, id, (!change.drop_due).then_some(now), now).await?;
     let after = change.applied(before, now);

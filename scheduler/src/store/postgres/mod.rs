@@ -6,12 +6,14 @@
 //! have two of their own. Nothing is qualified with a schema: the connection's search_path decides.
 
 mod apps;
+mod chains;
 mod days;
 mod ends;
 mod error;
 mod events;
 mod executors;
 mod filter;
+mod follow;
 mod jobs;
 mod lists;
 mod load;
@@ -244,6 +246,10 @@ impl Store for PostgresStore {
         owner::wake_retries(self, runs, now).await
     }
 
+    async fn load_outputs(&self, runs: &[RunId]) -> Result<Vec<(RunId, Payload)>> {
+        follow::load_outputs(self, runs).await
+    }
+
     async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>> {
         load::load_cursors(self, jobs).await
     }
@@ -278,6 +284,14 @@ impl Store for PostgresStore {
 
     async fn record_late(&self, late: &[LateResult]) -> Result<()> {
         runs::record_late(self, late).await
+    }
+
+    async fn end_events(&self, limit: u32) -> Result<Vec<EndEvent>> {
+        follow::end_events(self, limit).await
+    }
+
+    async fn settle_ends(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<Settled> {
+        follow::settle_ends(self, followups, now).await
     }
 
     async fn save_progress(&self, progress: &[ProgressRow]) -> Result<()> {
@@ -355,6 +369,10 @@ impl Store for PostgresStore {
 
     async fn get_job(&self, app: &str, name: &str) -> Result<Job> {
         jobs::get_job(self, app, name).await
+    }
+
+    async fn chain_leads_to(&self, from: &[String], to: &str) -> Result<bool> {
+        chains::leads_to(&self.client().await?, from, to).await
     }
 
     async fn list_jobs(&self, query: &JobQuery) -> Result<Vec<Job>> {

@@ -57,7 +57,9 @@ impl Hints {
     pub(super) fn tell(&self, topic: Topic) {
         // Without a subscriber, or with a full queue, the hint is lost, as it may be.
         let _ = self.local.send(topic);
-        let _ = self.remote.try_send(topic);
+        if topic != Topic::Ends {
+            let _ = self.remote.try_send(topic);
+        }
     }
 }
 
@@ -176,8 +178,7 @@ async fn hear(
 fn payloads(node: &str, topics: &HashSet<Topic>) -> Vec<String> {
     let mut texts = Vec::new();
     let mut text = node.to_owned();
-    for topic in topics {
-        let word = write(*topic);
+    for word in topics.iter().filter_map(|topic| write(*topic)) {
         if text.len() + 1 + word.len() > NOTIFY_BYTES_MAX {
             texts.push(std::mem::replace(&mut text, node.to_owned()));
         }
@@ -198,15 +199,17 @@ fn topics(payload: &str, node: &str) -> Vec<Topic> {
     words.filter_map(parse).collect()
 }
 
-fn write(topic: Topic) -> String {
-    match topic {
+/// None for what other nodes need not hear.
+fn write(topic: Topic) -> Option<String> {
+    Some(match topic {
         Topic::Jobs(partition) => format!("j{}", partition.0),
         Topic::Inbox(partition) => format!("i{}", partition.0),
         Topic::RunEvents => "e".to_owned(),
         Topic::Session { executor, epoch } => format!("s{executor}/{epoch}"),
         Topic::Tokens => "t".to_owned(),
         Topic::Logs(run) => format!("l{run}"),
-    }
+        Topic::Ends => return None,
+    })
 }
 
 fn parse(word: &str) -> Option<Topic> {

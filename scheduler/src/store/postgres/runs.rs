@@ -56,7 +56,9 @@ pub(super) async fn ack_runs(store: &PostgresStore, acks: &[Ack]) -> Result<Vec<
 }
 
 /// The row is deleted where it is open and inserted where it has ended, in one statement: no
-/// moment shows it in both or in neither. Where nobody tells of progress, none is looked for.
+/// moment shows it in both or in neither. Where nobody tells of progress, none is looked for. Who
+/// waits for an end, by the run's own word or by a wish for its state, gets an event; most ends
+/// have none, and the wishes are read once for all rows.
 const END: &str = "WITH want AS (
         SELECT * FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::int[],
             $7::text[], $8::text[], $9::text[], $10::timestamptz[], $11::timestamptz[],
@@ -93,8 +95,18 @@ const END: &str = "WITH want AS (
         FROM gone g LEFT JOIN progress p ON p.run_id = g.id
     ), told AS (
         INSERT INTO run_event (at, changed) SELECT $1, array_agg(id) FROM gone HAVING count(*) > 0
+    ), followed AS (
+        INSERT INTO end_event (run_id, job_id, app_id, revision, trigger, state, fire_at, ended_at,
+            extra)
+        SELECT g.id, g.job_id, g.app_id, g.revision, g.trigger, g.state, g.fire_at, $1,
+            g.extra - 'params'
+        FROM gone g
+        WHERE g.state = ANY(ARRAY(SELECT state FROM end_wish))
+            OR (g.extra ->> 'follow')::int & CASE g.state WHEN 'SUCCEEDED' THEN 3
+                WHEN 'FAILED' THEN 5 WHEN 'TIMED_OUT' THEN 5 WHEN 'LOST' THEN 5 ELSE 1 END <> 0
+        RETURNING seq
     )
-    SELECT place, job_id FROM gone";
+    SELECT place, job_id, EXISTS (SELECT FROM followed) FROM gone";
 
 /// Where [`END`] stops inserting, and how it goes on when that met a row: the usual way without
 /// ON CONFLICT saves a log record per row.
@@ -110,6 +122,7 @@ pub(super) async fn end_runs(
     let columns = RunEnds::of(ends)?;
     let mut params: Vec<&(dyn ToSql + Sync)> = vec![&now];
     params.extend(columns.params());
+    let mut followed = false;
     let gone = match query(&client, END, &params).await {
         // A row in both tables should not be; but it must not keep the whole batch from ending.
         Err(StoreError::AlreadyExists(row)) => {
@@ -125,7 +138,11 @@ pub(super) async fn end_runs(
         let place = usize::try_from(row.small()?).unwrap_or(usize::MAX);
         if let Some(answer) = answers.get_mut(place) {
             *answer = EndAnswer::Ended(JobId(row.get()?));
+            followed |= row.get::<bool>()?;
         }
+    }
+    if followed {
+        store.hints.tell(Topic::Ends);
     }
     let left: Vec<AttemptRef> = std::iter::zip(&answers, ends)
         .filter(|(answer, _)| **answer == EndAnswer::Stale)

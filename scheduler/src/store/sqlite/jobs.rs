@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use super::{
-    nodes, owner,
+    chains, nodes, owner,
     rows::{self, JOB, count, get_run_id, job_state_text, json, us},
     writer::{Tx, all, find},
 };
@@ -82,7 +82,8 @@ pub(super) fn create(
         })?;
         return stored(tx.conn(), JobId(id));
     }
-    refuse_taken_name(tx.conn(), new.app, &new.name)?;
+    let name = free_name(tx.conn(), new.app, &new.name)?;
+    chains::refuse_cycle(tx.conn(), &name, &new.spec)?;
     let id = find(
         tx.conn(),
         "INSERT INTO job (app_id, name, partition, state, spec, revision, version, jobs_version,
@@ -113,7 +114,8 @@ pub(super) fn create(
     Ok(job)
 }
 
-fn refuse_taken_name(conn: &Connection, app: AppId, name: &str) -> Result<()> {
+/// The resource name of a new job, unless it is taken.
+fn free_name(conn: &Connection, app: AppId, name: &str) -> Result<String> {
     let sql = "SELECT a.name, (SELECT count(*) FROM job j
                    WHERE j.app_id = a.id AND j.name = ?2 AND j.deleted_at IS NULL)
                FROM app a WHERE a.id = ?1";
@@ -123,7 +125,7 @@ fn refuse_taken_name(conn: &Connection, app: AppId, name: &str) -> Result<()> {
     match found {
         None => Err(StoreError::NotFound("the app".to_owned())),
         Some((app, 1..)) => Err(StoreError::AlreadyExists(format!("apps/{app}/jobs/{name}"))),
-        Some(_) => Ok(()),
+        Some((app, _)) => Ok(format!("apps/{app}/jobs/{name}")),
     }
 }
 
@@ -173,6 +175,9 @@ pub(super) fn change(
             "{} was changed meanwhile: read it again and apply the change to what it is now",
             before.resource_name()
         )));
+    }
+    if let Some(spec) = &change.spec {
+        chains::refuse_cycle(tx.conn(), &before.resource_name(), spec)?;
     }
     let jobs_version = nodes::raise_jobs_version(tx, before.partition)?;
     remove_planned(tx, &before, change.drop_due, now)?;

@@ -5,8 +5,10 @@
 //! that it is on disk (`synchronous = FULL`).
 
 mod apps;
+mod chains;
 mod executors;
 mod filter;
+mod follow;
 mod jobs;
 mod lists;
 mod lock;
@@ -217,6 +219,11 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| owner::wake_retries(tx, &runs, now)).await
     }
 
+    async fn load_outputs(&self, runs: &[RunId]) -> Result<Vec<(RunId, Payload)>> {
+        let runs = runs.to_vec();
+        self.readers.read(move |conn| follow::load_outputs(conn, &runs)).await
+    }
+
     async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>> {
         let jobs = jobs.to_vec();
         self.readers.read(move |conn| owner::load_cursors(conn, &jobs)).await
@@ -259,6 +266,15 @@ impl Store for SqliteStore {
     async fn record_late(&self, late: &[LateResult]) -> Result<()> {
         let late = late.to_vec();
         self.writer.write(move |tx| runs::record_late(tx, &late)).await
+    }
+
+    async fn end_events(&self, limit: u32) -> Result<Vec<EndEvent>> {
+        self.readers.read(move |conn| follow::end_events(conn, limit)).await
+    }
+
+    async fn settle_ends(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<Settled> {
+        let followups = followups.to_vec();
+        self.writer.write(move |tx| follow::settle_ends(tx, &followups, now)).await
     }
 
     async fn save_progress(&self, progress: &[ProgressRow]) -> Result<()> {
@@ -351,6 +367,11 @@ impl Store for SqliteStore {
         let app = app.to_owned();
         let name = name.to_owned();
         self.readers.read(move |conn| jobs::get(conn, &app, &name)).await
+    }
+
+    async fn chain_leads_to(&self, from: &[String], to: &str) -> Result<bool> {
+        let (from, to) = (from.to_vec(), to.to_owned());
+        self.readers.read(move |conn| chains::leads_to(conn, &from, &to)).await
     }
 
     async fn list_jobs(&self, query: &JobQuery) -> Result<Vec<Job>> {

@@ -108,7 +108,11 @@ fn bad(index: usize, error: impl std::error::Error + Send + Sync + 'static) -> r
 }
 
 /// Reads a word of a closed set.
-fn word<T>(row: &Row<'_>, index: usize, parse: impl Fn(&str) -> Option<T>) -> rusqlite::Result<T> {
+pub(super) fn word<T>(
+    row: &Row<'_>,
+    index: usize,
+    parse: impl Fn(&str) -> Option<T>,
+) -> rusqlite::Result<T> {
     let text = row.get_ref(index)?.as_str()?;
     parse(text).ok_or_else(|| bad(index, std::io::Error::other(format!("unknown word {text:?}"))))
 }

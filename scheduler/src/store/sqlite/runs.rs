@@ -6,12 +6,14 @@ use chrono::{DateTime, Utc};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::{
+    follow::Events,
     owner,
     rows::{count, get_outcome, get_partition, json, outcome_text, span_us, us},
     writer::{Tx, find},
 };
 use crate::{
     model::{
+        follow::Follow,
         ids::{AttemptRef, JobId, PartitionId, RunId},
         run::{OpenRun, Outcome},
     },
@@ -60,7 +62,10 @@ pub(super) fn ack(tx: &mut Tx<'_>, acks: &[Ack]) -> Result<Vec<AttemptRef>> {
 /// Ends runs; one answer per request, in order.
 pub(super) fn end(tx: &mut Tx<'_>, ends: &[EndRun], now: DateTime<Utc>) -> Result<Vec<EndAnswer>> {
     tx.note_time(now);
-    let mut find = tx.prepare(&format!("SELECT job_id FROM open_run WHERE {GUARD}"))?;
+    let mut find = tx.prepare(&format!(
+        "SELECT job_id, coalesce(extra ->> '$.follow', 0) FROM open_run WHERE {GUARD}"
+    ))?;
+    let mut events = Events::new(tx)?;
     // OR FAIL and no RETURNING: SQLite would make a journal or a table for each statement. An
     // operation is undone as a whole by its savepoint.
     let mut copy = tx.prepare(
@@ -81,12 +86,13 @@ pub(super) fn end(tx: &mut Tx<'_>, ends: &[EndRun], now: DateTime<Utc>) -> Resul
     for end in ends {
         let AttemptRef { run, attempt, fence } = end.attempt;
         let key = params![run.to_bytes(), attempt, count(fence), set_text(end.from)];
-        let job = find.query_row(key, |row| row.get(0).map(JobId)).optional()?;
-        answers.push(match job {
-            Some(job) => {
+        let found = find.query_row(key, |row| Ok((JobId(row.get(0)?), row.get(1)?))).optional()?;
+        answers.push(match found {
+            Some((job, follow)) => {
                 copy_end(&mut copy, end, now)?;
                 remove.execute([run.to_bytes()])?;
                 forget.execute([run.to_bytes()])?;
+                events.ended(run, Follow::from_bits(follow), end.to)?;
                 tx.changed(run);
                 EndAnswer::Ended(job)
             }
@@ -94,6 +100,7 @@ pub(super) fn end(tx: &mut Tx<'_>, ends: &[EndRun], now: DateTime<Utc>) -> Resul
             None => EndAnswer::Stale,
         });
     }
+    events.tell(tx);
     Ok(answers)
 }
 

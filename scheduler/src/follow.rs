@@ -1,0 +1,171 @@
+//! What follows from the ends of runs: the runs of other jobs that they start.
+//!
+//! Ends that somebody waits for lie in the store's table of events, written with the end itself.
+//! Whichever node comes first takes a batch away together with what follows from it, in one
+//! transaction, so that a crash at any moment leaves an end either to be followed up or done.
+
+use std::{collections::HashMap, sync::Arc};
+
+use chrono::{DateTime, Utc};
+
+use crate::{
+    model::{
+        follow::Follow,
+        ids::{JobId, RunId},
+        job::{self, Job},
+        run::{NewRun, RunExtra, TriggerKind},
+    },
+    store::{
+        FOLLOW_BATCH_MAX, Result, SharedStore, StoreError,
+        ops::{EndEvent, Followup},
+    },
+};
+
+/// Follows ends up.
+pub struct Follower {
+    store: SharedStore,
+}
+
+/// What one batch of events has looked up already.
+#[derive(Default)]
+struct Seen {
+    /// Jobs as they were at the revision that a run ran.
+    ran: HashMap<(JobId, u64), Option<Job>>,
+    /// Jobs by their resource name, as they are.
+    named: HashMap<String, Option<Arc<Job>>>,
+}
+
+impl Follower {
+    /// A follower of all ends that the store has.
+    pub fn new(store: SharedStore) -> Self {
+        Self { store }
+    }
+
+    /// Follows up what waits, at most one batch; returns how many ends that were. As many as
+    /// `FOLLOW_BATCH_MAX` mean that more may wait.
+    ///
+    /// # Errors
+    /// The store's. Nothing is lost: what was not settled is found again.
+    pub async fn step(&self, now: DateTime<Utc>) -> Result<usize> {
+        let limit = u32::try_from(FOLLOW_BATCH_MAX).unwrap_or(u32::MAX);
+        let events = self.store.end_events(limit).await?;
+        if events.is_empty() {
+            return Ok(0);
+        }
+        let mut seen = Seen::default();
+        let mut followups = Vec::with_capacity(events.len());
+        for event in &events {
+            followups.push(self.followup(event, &mut seen, now).await?);
+        }
+        match self.store.settle_ends(&followups, now).await {
+            Ok(settled) => Ok(settled.events.len()),
+            Err(fault @ StoreError::Unavailable(_)) => Err(fault),
+            Err(fault) => {
+                tracing::error!(%fault, "ends could not be followed up together; one by one now");
+                self.one_by_one(&followups, now).await
+            }
+        }
+    }
+
+    /// What can't be written must not keep the others waiting.
+    async fn one_by_one(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<usize> {
+        let mut done = 0;
+        let mut last = None;
+        for followup in followups {
+            match self.store.settle_ends(std::slice::from_ref(followup), now).await {
+                Ok(settled) => done += settled.events.len(),
+                Err(fault @ StoreError::Unavailable(_)) => return Err(fault),
+                Err(fault) => last = Some(fault),
+            }
+        }
+        match last {
+            Some(fault) if done == 0 => Err(fault),
+            _ => Ok(done),
+        }
+    }
+
+    async fn followup(
+        &self,
+        event: &EndEvent,
+        seen: &mut Seen,
+        now: DateTime<Utc>,
+    ) -> Result<Followup> {
+        let starts = self.starts(event, seen, now).await?;
+        Ok(Followup { seq: event.seq, starts })
+    }
+
+    /// The runs of the jobs that the ended run's job names for such an end, one of each.
+    async fn starts(
+        &self,
+        event: &EndEvent,
+        seen: &mut Seen,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<NewRun>> {
+        let told = event.extra.as_ref().map(|extra| extra.follow.at_end(event.state));
+        let told = told.unwrap_or_default();
+        if !told.has(Follow::ON_SUCCESS) && !told.has(Follow::ON_FAILURE) {
+            return Ok(Vec::new());
+        }
+        let Some(job) = self.job_that_ran(event, seen).await? else { return Ok(Vec::new()) };
+        let mut starts: Vec<NewRun> = Vec::new();
+        for name in job.spec.followers(event.state) {
+            let Some(target) = self.target(name, seen).await? else {
+                let (run, from) = (event.run, job.resource_name());
+                tracing::info!(%run, from, name, "a job to be started is not there any more");
+                continue;
+            };
+            if starts.iter().all(|run| run.job != target.id) {
+                starts.push(chained(event, &job, &target, now));
+            }
+        }
+        Ok(starts)
+    }
+
+    async fn job_that_ran(&self, event: &EndEvent, seen: &mut Seen) -> Result<Option<Job>> {
+        let key = (event.job, event.revision);
+        if let Some(known) = seen.ran.get(&key) {
+            return Ok(known.clone());
+        }
+        let before = event.revision.saturating_add(1);
+        let found = self.store.list_revisions(event.job, before, 1).await?;
+        let job = found.into_iter().find(|job| job.revision == event.revision);
+        seen.ran.insert(key, job.clone());
+        Ok(job)
+    }
+
+    async fn target(&self, name: &str, seen: &mut Seen) -> Result<Option<Arc<Job>>> {
+        if let Some(known) = seen.named.get(name) {
+            return Ok(known.clone());
+        }
+        let Some((app, job)) = job::split_name(name) else { return Ok(None) };
+        let found = match self.store.get_job(app, job).await {
+            // One whose content can't be read has no handler.
+            Ok(job) => (!job.spec.handler.is_empty()).then(|| Arc::new(job)),
+            Err(StoreError::NotFound(_)) => None,
+            Err(fault) => return Err(fault),
+        };
+        seen.named.insert(name.to_owned(), found.clone());
+        Ok(found)
+    }
+}
+
+/// The run of `target` that the event starts. It carries the fire time of the run before it, so
+/// that a chain works on one and the same date.
+fn chained(event: &EndEvent, from: &Job, target: &Job, now: DateTime<Utc>) -> NewRun {
+    let own_app = target.app_name == from.app_name;
+    NewRun {
+        id: RunId::chained(event.run, target.id, event.ended_at),
+        job: target.id,
+        app: target.app,
+        revision: target.revision,
+        trigger: TriggerKind::Chain,
+        fire_at: event.fire_at,
+        due_at: now,
+        extra: Some(Box::new(RunExtra {
+            caused_by: Some(event.run),
+            caused_by_app: if own_app { String::new() } else { from.app_name.to_string() },
+            follow: target.spec.follow(),
+            ..RunExtra::default()
+        })),
+    }
+}
