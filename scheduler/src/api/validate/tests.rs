@@ -130,7 +130,7 @@ fn all_faults_come_at_once_each_under_its_field() {
 #[test]
 fn what_this_server_cannot_do_is_refused_and_never_ignored() {
     type Change = (&'static str, fn(&mut JobSpec));
-    let changes: [Change; 11] = [
+    let changes: &[Change] = &[
         ("job.placement.shard_total", |spec| spec.placement.shard_total = 2),
         ("job.placement.broadcast", |spec| spec.placement.broadcast = true),
         ("job.overlap", |spec| spec.overlap = OverlapPolicy::Replace),
@@ -144,7 +144,7 @@ fn what_this_server_cannot_do_is_refused_and_never_ignored() {
                 vec![Schedule { include_calendars: vec!["c".to_owned()], ..cron("* * * * *") }];
         }),
     ];
-    for (field, change) in changes {
+    for &(field, change) in changes {
         let (reason, message) = fault(change);
         assert_eq!(reason, NOT_SUPPORTED, "{message}");
         let wanted = format!("{field}: is not supported by this server yet");
