@@ -1,0 +1,180 @@
+"""When and where to dial next."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import grpc.aio
+
+from clawjob.config import Checked, endpoint_problem
+from clawjob.errors import ClawJobError
+from clawjob.session import dial
+from clawjob.session.backoff import Backoff, jitter
+from clawjob.session.dial import Fault, Opened
+from clawjob.session.outbox import Outbox
+
+#: Most peer endpoints taken from the scheduler.
+PEERS_MAX = 64
+#: How long to wait after a refusal for good, when asked to go on trying, in seconds.
+REFUSED_WAIT = 30.0
+
+_LOG = logging.getLogger("clawjob")
+
+#: The connection stands and the Hello can be written, the session is open, or it came to nothing.
+Step = grpc.aio.Channel | Opened | Fault
+
+
+@dataclass
+class _Dial:
+    id: int
+    endpoint: str
+    task: asyncio.Task[None]
+    #: Set once the Hello is queued, with the moment of that.
+    outbox: Outbox | None = None
+    sent: float = 0.0
+
+
+class Redial:
+    """Dials for new sessions, one at a time."""
+
+    def __init__(self, settings: Checked, on_step: Callable[[int, Step], None], now: float) -> None:
+        """The first dial is due at once. `on_step` tells how far a dial has come."""
+        self._settings = settings
+        self._on_step = on_step
+        self._backoff = Backoff(settings.reconnect)
+        self._at: float | None = now
+        #: Where a draining scheduler sends us; empty otherwise.
+        self._sent_to: list[str] = []
+        self._peers: list[str] = []
+        self._last_failed: str | None = None
+        self._dial: _Dial | None = None
+        self._dials = 0
+
+    def next_wake(self) -> float | None:
+        return self._at
+
+    @property
+    def peers(self) -> list[str]:
+        """The cluster's other addresses that are taken."""
+        return list(self._peers)
+
+    def know_peers(self, peers: Iterable[str]) -> None:
+        """Notes the cluster's addresses. One with another scheme than ours is left out, so that
+        nobody can talk us out of TLS."""
+        self._peers = self._usable(peers)
+
+    def _usable(self, peers: Iterable[str]) -> list[str]:
+        ours = self._settings.connection.endpoints[0].partition(":")[0]
+        good = (url for url in peers if endpoint_problem(url) is None)
+        return [url for url in good if url.partition(":")[0] == ours][:PEERS_MAX]
+
+    def move_to(self, now: float, within: float, peers: Iterable[str], rng: random.Random) -> None:
+        """Asks for a new session at a random moment within `within`, beside the open one."""
+        self._sent_to = self._usable(peers)
+        if self._dial is None and self._at is None:
+            self._at = now + jitter(within, rng)
+
+    def on_session_end(
+        self, now: float, lasted: float, wait: float | None, rng: random.Random
+    ) -> None:
+        """The only session has ended after `lasted`."""
+        self._backoff.on_session_end(lasted)
+        if self._dial is None:
+            self._at = now + self._backoff.next(wait, rng)
+
+    def tick(self, now: float, rng: random.Random) -> None:
+        """Starts the dial that is due."""
+        if self._dial is not None or self._at is None or self._at > now:
+            return
+        self._at = None
+        self._dials += 1
+        endpoint = self.pick(rng)
+        task = asyncio.create_task(self._connect(self._dials, endpoint))
+        self._dial = _Dial(self._dials, endpoint, task)
+
+    async def _connect(self, number: int, endpoint: str) -> None:
+        try:
+            self._on_step(number, await dial.connect(self._settings, endpoint))
+        except Fault as fault:
+            self._on_step(number, fault)
+        except Exception as error:  # such as a certificate that gRPC cannot read
+            self._on_step(number, Fault(f"cannot connect: {error}"))
+
+    def pick(self, rng: random.Random) -> str:
+        """A random endpoint: one that the draining scheduler named; after a failure another of our
+        own; else any that is known."""
+        own = self._settings.connection.endpoints
+        if self._sent_to:
+            candidates = self._sent_to
+        elif self._last_failed is not None:
+            candidates = [url for url in own if url != self._last_failed]
+        else:
+            candidates = [*own, *self._peers]
+        return rng.choice(candidates) if candidates else own[0]
+
+    def open(self, number: int, channel: grpc.aio.Channel, outbox: Outbox, now: float) -> None:
+        """Goes on with a connected dial: the Hello is in the outbox."""
+        dialed = self._dial
+        if dialed is None or dialed.id != number:
+            return
+        dialed.outbox, dialed.sent = outbox, now
+        dialed.task = asyncio.create_task(self._open(number, channel, outbox))
+
+    async def _open(self, number: int, channel: grpc.aio.Channel, outbox: Outbox) -> None:
+        try:
+            self._on_step(number, await dial.open_session(self._settings, channel, outbox))
+        except Fault as fault:
+            self._on_step(number, fault)
+        except Exception as error:
+            self._on_step(number, Fault(f"cannot open a session: {error}"))
+
+    def succeeded(self, number: int) -> tuple[str, Outbox, float] | None:
+        """The dial has led to a session: its endpoint, outbox, and when its Hello was queued."""
+        dialed = self._dial
+        if dialed is None or dialed.id != number or dialed.outbox is None:
+            return None
+        self._dial = None
+        self._sent_to = []
+        self._last_failed = None
+        return dialed.endpoint, dialed.outbox, dialed.sent
+
+    def failed(
+        self, number: int, fault: Fault, *, has_session: bool, now: float, rng: random.Random
+    ) -> ClawJobError | None:
+        """The dial has failed; the next is due after a wait. A refusal for good is returned, unless
+        the settings ask to go on or a session is still open."""
+        dialed = self._dial
+        if dialed is None or dialed.id != number:
+            return None
+        self._dial = None
+        self._sent_to = []
+        floor = fault.retry_after
+        if fault.permanent is not None:
+            if not has_session and not self._settings.keep_trying:
+                return fault.permanent
+            floor = REFUSED_WAIT
+        wait = self._backoff.next(floor, rng)
+        _LOG.warning(
+            "no session with the scheduler at %s, next try in %.1f s: %s",
+            dialed.endpoint,
+            wait,
+            fault.message,
+        )
+        self._last_failed = dialed.endpoint
+        self._at = now + wait
+        return None
+
+    def is_opening(self) -> bool:
+        """True when a Hello is on its way and its answer is not there yet."""
+        return self._dial is not None and self._dial.outbox is not None
+
+    def stop(self) -> None:
+        """Dials no more."""
+        self._at = None
+        if self._dial is not None:
+            self._dial.task.cancel()
+            self._dial = None

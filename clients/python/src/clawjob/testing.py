@@ -1,0 +1,235 @@
+"""Runs a handler without a scheduler, under the same rules: params, timeout, kill, abandonment,
+bounds.
+
+    from clawjob.testing import run_handler
+
+    def test_it_doubles():
+        run = run_handler(double, {"n": 21}, attempt=2)
+        assert run.output == 42
+        assert run.logged("doubling")
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+import queue
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from clawjob import clock, log_handler, wire
+from clawjob.app import _LoopThread
+from clawjob.context import Context, LogLevel, Shard, StopReason
+from clawjob.engine import Abandon, Ending, Engine, Key, Stop
+from clawjob.failure import Code, FailureInfo
+from clawjob.handler import Call, Registry
+from clawjob.live import Buffers, run_info
+from clawjob.logs import LogSink
+from clawjob.runner import Runner, Running
+from clawjob.schema import Shape, dump
+from clawjob.wire import pb, types
+
+#: Name of the handler, the job and the app of a run in the harness.
+NAME = "test"
+#: The run's id in the harness.
+RUN_ID = "01J00000000000000000000000"
+
+
+class Outcome(enum.Enum):
+    """How an attempt ended."""
+
+    SUCCEEDED = types.OUTCOME_SUCCEEDED
+    FAILED = types.OUTCOME_FAILED
+    CANCELED = types.OUTCOME_CANCELED
+    TIMED_OUT = types.OUTCOME_TIMED_OUT
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A record of the run's log."""
+
+    level: LogLevel
+    message: str
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run in the harness left behind."""
+
+    outcome: Outcome
+    #: What the handler returned, as JSON has it.
+    output: Any = None
+    #: Why the attempt failed; None when it did not.
+    failure: FailureInfo | None = None
+    logs: list[LogLine] = field(default_factory=list)
+    #: How many log records the bounds dropped.
+    logs_dropped: int = 0
+    #: The newest progress: fraction and message.
+    progress: tuple[float | None, str] = (None, "")
+    #: The last checkpoint saved, as JSON has it.
+    saved: Any = None
+
+    def checkpoint(self, kind: Any = None) -> Any:
+        """The last checkpoint saved, read as a type."""
+        if kind is None or self.saved is None:
+            return self.saved
+        return Shape(kind).load(dump(self.saved))
+
+    def logged(self, text: str) -> bool:
+        """True when a log record has `text` in its message."""
+        return any(text in line.message for line in self.logs)
+
+
+def run_handler(
+    function: Callable[..., Any],
+    params: Any = None,
+    *,
+    attempt: int = 1,
+    max_attempts: int = 1,
+    fire_time: datetime | None = None,
+    lateness: float | timedelta = 0.0,
+    shard: Shard | None = None,
+    labels: Mapping[str, str] | None = None,
+    checkpoint: Any = None,
+    timeout: float | timedelta | None = None,
+    kill_grace: float | timedelta = 10.0,
+    stop: StopReason | None = None,
+    stop_after: float = 0.0,
+    process: bool = False,
+) -> Finished:
+    """Runs a handler to its end.
+
+    params: what the job would give; None for a job without params.
+    checkpoint: what an earlier attempt has saved.
+    stop, stop_after: tells the handler to stop, for this reason, after so many seconds.
+    process: runs it as with `process=True`.
+    Times are in seconds, or timedeltas.
+    """
+    command = pb.RunCommand(
+        ref=Key(RUN_ID, attempt).to_ref(1),
+        job=f"apps/{NAME}/jobs/{NAME}",
+        run=f"apps/{NAME}/runs/{RUN_ID}",
+        handler=NAME,
+        max_attempts=max_attempts,
+        labels=labels or {},
+        fire_time=wire.timestamp_of(fire_time or clock.utc(clock.now().wall)),
+        lateness=wire.duration(clock.as_seconds(lateness)),
+        kill_grace=wire.duration(clock.as_seconds(kill_grace)),
+    )
+    if params is not None:
+        command.params.CopyFrom(wire.payload(dump(params)))
+    if checkpoint is not None:
+        command.checkpoint.CopyFrom(wire.payload(dump(checkpoint)))
+    if timeout is not None:
+        command.timeout.CopyFrom(wire.duration(clock.as_seconds(timeout)))
+    if shard is not None:
+        command.shard_index, command.shard_total = shard.index, shard.total
+    registry = Registry()
+    registry.add(NAME, function, process=process)
+    for fault in registry.faults():
+        raise TypeError(fault.message)
+    data = command.params.data if params is not None else None
+    call = registry.prepare(NAME, data, wire.JSON)
+    if isinstance(call, FailureInfo):
+        return Finished(Outcome.FAILED, failure=call)
+    loop_thread = _LoopThread()
+    try:
+        with _logging():
+            return _Harness(command, call, loop_thread).run(stop, stop_after)
+    finally:
+        loop_thread.stop()
+
+
+class _Harness:
+    """One run: the same table and the same runner as under a scheduler."""
+
+    def __init__(self, command: pb.RunCommand, call: Call, loop_thread: _LoopThread) -> None:
+        self._now = clock.now()
+        self._engine = Engine(1, {NAME: 0}, self._now)
+        self._sink = LogSink()
+        self._buffers = Buffers(self._sink)
+        self._endings: queue.SimpleQueue[Ending] = queue.SimpleQueue()
+        key = self._engine.on_run(self._now, command)
+        if key is None:
+            raise ValueError("attempt numbers begin with 1")
+        self._key = key
+        info = run_info(command, with_params=True)
+        context = Context(info, self._buffers, self._now.mono)
+        runner = Runner(loop_thread.loop, lambda _key, ending: self._endings.put(ending))
+        self._running: Running = runner.start(key, call, context, info)
+        self._grace = wire.seconds(command, "kill_grace") or 0.0
+
+    def run(self, stop: StopReason | None, stop_after: float) -> Finished:
+        stop_at = None if stop is None else self._now.mono + stop_after
+        while (result := self._engine.result(self._key)) is None:
+            times = [at for at in (self._engine.wake, stop_at) if at is not None]
+            wait = max(min(times) - clock.now().mono, 0.0) if times else None
+            try:
+                ending = self._endings.get(timeout=wait)
+            except queue.Empty:
+                pass
+            else:
+                self._engine.on_ending(clock.now(), self._key, ending)
+            now = clock.now()
+            if stop is not None and stop_at is not None and stop_at <= now.mono:
+                stop_at = None
+                self._engine.stop_all(now, stop, self._grace)
+            self._engine.tick(now)
+            for action in self._engine.take_actions():
+                if isinstance(action, Stop):
+                    self._running.stop(action.reason)
+                elif isinstance(action, Abandon):
+                    self._running.abandon()
+        return self._finished(result)
+
+    def _finished(self, result: pb.RunResult) -> Finished:
+        records, dropped = self._sink.drain()
+        news = self._buffers.news.take(clock.now().mono, last=True)
+        progress: tuple[float | None, str] = (None, "")
+        saved = None
+        if isinstance(news, pb.Progress):
+            progress = (news.fraction if news.HasField("fraction") else None, news.message)
+            saved = json.loads(news.checkpoint.data) if news.HasField("checkpoint") else None
+        failed = result.HasField("failure")
+        return Finished(
+            outcome=Outcome(result.outcome),
+            output=json.loads(result.output.data) if result.HasField("output") else None,
+            failure=wire.failure_info(result.failure) if failed else None,
+            logs=[LogLine(LogLevel(r.level), r.message, dict(r.fields)) for r in records],
+            logs_dropped=dropped,
+            progress=progress,
+            saved=saved,
+        )
+
+
+@contextmanager
+def _logging() -> Iterator[None]:
+    """INFO and above lands in the run's log, whatever the test has set up."""
+    root = logging.getLogger()
+    level = root.level
+    if root.level > logging.INFO:
+        root.setLevel(logging.INFO)
+    handler = log_handler.RunLogHandler(logging.NOTSET)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+
+
+__all__ = [
+    "Code",
+    "Finished",
+    "LogLevel",
+    "LogLine",
+    "Outcome",
+    "Shard",
+    "StopReason",
+    "run_handler",
+]

@@ -1,0 +1,1 @@
+"""Messages and stubs of the contract, made by generate.sh from proto/."""

@@ -1,0 +1,117 @@
+"""Hello, Welcome, heartbeats."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+from clawjob import App
+from clawjob.v1 import session_pb2 as pb
+from clawjob.wire import duration
+
+from tests.conftest import Started
+from tests.fake import Fake, command, soon
+from tests.handlers import Gate
+
+
+def test_c01_c03_hello_comes_first_and_announces_everything(fake: Fake, app: App) -> None:
+    session = fake.accept()
+    hello = session.hello
+    assert (hello.protocol_major, hello.protocol_minor) == (1, 0)
+    assert (hello.app, hello.executor_id, hello.slots) == ("demo", "tester", 4)
+    assert hello.labels == {"zone": "a"}
+    assert hello.sdk.language == "python"
+    assert hello.instance_id
+    assert hello.resume_token == ""
+    assert set(hello.features) == {"log", "progress", "shard", "drain"}
+    assert session.metadata["authorization"] == "Bearer secret"
+    assert session.metadata["clawjob-client"].startswith("python/")
+    handlers = {handler.name: handler for handler in hello.handlers}
+    assert handlers["gate"].description == "waits to be let through"
+    assert handlers["logging_handler"].description == "Fetches the rates."
+    schema = json.loads(handlers["block"].params_schema)
+    assert schema["properties"] == {"ms": {"type": "integer"}}
+    assert schema["required"] == ["ms"]
+
+
+def test_c02_hello_does_not_wait_for_headers(fake: Fake, start: Callable[..., Started]) -> None:
+    fake.late_headers = True
+    start()
+    session = fake.open()
+    assert session.heartbeat().seq == 1
+
+
+def test_c04_the_heartbeat_interval_of_the_welcome_is_kept(fake: Fake, app: App) -> None:
+    session = fake.open(heartbeat_interval=duration(0.1))
+    session.heartbeat()
+    began = time.monotonic()
+    for _ in range(5):
+        session.heartbeat()
+    assert 0.4 < time.monotonic() - began < 2.0
+
+
+def test_c05_heartbeats_list_running_and_finished_attempts(
+    fake: Fake, app: App, gate: Gate
+) -> None:
+    session = fake.open(heartbeat_interval=duration(0.1))
+    session.begin(command("R1", "gate"))
+    session.begin(command("R2", "echo", "1"))
+    session.result()
+
+    def both(frame: pb.SessionRequest) -> pb.Heartbeat | None:
+        return frame.heartbeat if len(frame.heartbeat.attempts) == 2 else None
+
+    beat = session.expect("both attempts", both)
+    assert {(a.ref.run_id, a.finished) for a in beat.attempts} == {("R1", False), ("R2", True)}
+    assert beat.free_slots == 3
+    gate.open()
+
+
+def test_c06_heartbeats_and_answers_go_on_while_handlers_block(fake: Fake, app: App) -> None:
+    session = fake.open(heartbeat_interval=duration(0.1))
+    session.begin(command("R1", "block", '{"ms":1000}'))
+    session.begin(command("R2", "block_async", '{"ms":1000}'))
+    for _ in range(5):
+        session.heartbeat()
+    session.begin(command("R3", "echo", "1"))
+    assert session.result().ref.run_id == "R3"
+
+
+def test_c07_a_missing_heartbeat_ack_makes_it_reconnect(fake: Fake, app: App) -> None:
+    first = fake.open()
+    first.answers = False
+    second = fake.open()
+    assert second.hello.resume_token == "resume"
+    soon("the end of the first session", first.ended.is_set)
+
+
+def test_c32_each_process_has_an_instance_id_of_its_own(
+    fake: Fake, start: Callable[..., Started]
+) -> None:
+    start()
+    first = fake.open()
+    start(executor_id="other")
+    second = fake.open()
+    assert first.hello.instance_id != second.hello.instance_id
+
+
+def test_c51_c53_frames_of_a_later_contract_are_passed_over(fake: Fake, app: App) -> None:
+    session = fake.open()
+    session.send()
+    later = pb.SessionResponse.FromString(b"\xa2\x06\x02\x08\x01")  # field 100, a message
+    session._down.put(later)
+    extended = pb.RunCommand.FromString(
+        command("R1", "echo", "1").SerializeToString() + b"\xa0\x3e\x07"  # field 1004
+    )
+    session.begin(extended)
+    assert session.result().output.data == b"1"
+
+
+def test_the_health_tells_of_the_session(fake: Fake, app: App) -> None:
+    assert not app.health().connected
+    session = fake.open()
+    soon("a session", lambda: app.health().connected)
+    session.end()
+    soon("its loss", lambda: not app.health().connected)
+    assert app.health().ok
