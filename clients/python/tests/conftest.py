@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from clawjob import App, Running
 
+from clawjob import App, Running
 from tests.fake import Fake
 from tests.handlers import Gate, make_app
 

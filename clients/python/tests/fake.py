@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import grpc
-from clawjob.v1 import session_pb2 as pb
-from clawjob.v1 import session_pb2_grpc, types_pb2 as types
-from clawjob.wire import duration
 from google.protobuf.timestamp_pb2 import Timestamp
+
+from clawjob.v1 import session_pb2 as pb
+from clawjob.v1 import session_pb2_grpc
+from clawjob.v1 import types_pb2 as types
+from clawjob.wire import duration
 
 T = TypeVar("T")
 
@@ -72,12 +74,12 @@ def command(run_id: str, handler: str, params: str = "", **fields: Any) -> pb.Ru
     return pb.RunCommand(**{**given, **fields})
 
 
-class Session:
+class Served:
     """One session as the scheduler sees it. Heartbeats are acknowledged unless told otherwise."""
 
     def __init__(self, hello: pb.Hello, context: grpc.ServicerContext) -> None:
         self.hello = hello
-        self.metadata = dict(context.invocation_metadata())
+        self.metadata: dict[str, Any] = dict(context.invocation_metadata())
         self.answers = True
         self.ended = threading.Event()
         self._down: queue.SimpleQueue[pb.SessionResponse | tuple[Any, str] | None]
@@ -123,7 +125,7 @@ class Session:
                 return found
 
     def _arm(self, name: str) -> Any:
-        return self.expect(name, lambda f: getattr(f, name) if f.HasField(name) else None)  # type: ignore[arg-type]
+        return self.expect(name, lambda f: getattr(f, name) if f.HasField(name) else None)
 
     def run_ack(self) -> pb.RunAck:
         return self._arm("run_ack")  # type: ignore[no-any-return]
@@ -178,17 +180,13 @@ class Session:
 class Fake(session_pb2_grpc.ExecutorServiceServicer):
     """A server on a port of its own."""
 
-    def __init__(
-        self, port: int = 0, credentials: grpc.ServerCredentials | None = None
-    ) -> None:
-        self._sessions: queue.SimpleQueue[Session] = queue.SimpleQueue()
+    def __init__(self, port: int = 0, credentials: grpc.ServerCredentials | None = None) -> None:
+        self._sessions: queue.SimpleQueue[Served] = queue.SimpleQueue()
         self.refusals: list[tuple[grpc.StatusCode, str]] = []
         self.dials = 0
         #: Headers are held back until the Hello has come.
         self.late_headers = False
-        self._server = grpc.server(
-            ThreadPoolExecutor(64), options=[("grpc.so_reuseport", 0)], handlers=()
-        )
+        self._server = grpc.server(ThreadPoolExecutor(64), options=[("grpc.so_reuseport", 0)])
         session_pb2_grpc.add_ExecutorServiceServicer_to_server(self, self._server)
         address = f"127.0.0.1:{port}"
         if credentials is None:
@@ -212,17 +210,17 @@ class Fake(session_pb2_grpc.ExecutorServiceServicer):
             context.send_initial_metadata(())
         first = next(request_iterator)
         assert first.HasField("hello"), first
-        session = Session(first.hello, context)
+        session = Served(first.hello, context)
         context.add_callback(session.on_end)
         threading.Thread(target=session.frames, args=(request_iterator,), daemon=True).start()
         self._sessions.put(session)
         yield from session.responses(context)
 
-    def accept(self) -> Session:
+    def accept(self) -> Served:
         """The next session, its Hello read, without a Welcome yet."""
         return self._sessions.get(timeout=PATIENCE)
 
-    def open(self, **fields: Any) -> Session:
+    def open(self, **fields: Any) -> Served:
         """The next session, welcomed."""
         session = self.accept()
         session.send(welcome=welcome(**fields))

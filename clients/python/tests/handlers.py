@@ -6,13 +6,13 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import clawjob
 from clawjob import Context, Failure, LogLevel, Reconnect
-
 from tests.fake import PATIENCE, soon
 
 log = logging.getLogger("tests.handlers")
@@ -64,9 +64,7 @@ def fail() -> None:
 
 
 def fail_for_good() -> None:
-    raise Failure(
-        "NO_SUCH_CUSTOMER", "gone", non_retryable=True, retry_after=timedelta(seconds=9)
-    )
+    raise Failure("NO_SUCH_CUSTOMER", "gone", non_retryable=True, retry_after=timedelta(seconds=9))
 
 
 def panic() -> None:
@@ -159,7 +157,7 @@ def make_app(urls: list[str], gate: Gate, **settings: Any) -> clawjob.App:
         "reconnect": Reconnect(first=0.2, base=0.05, cap=3.0, healthy_after=6.0),
     }
     app = clawjob.App("demo", **{**given, **settings})
-    functions = [
+    functions: list[Callable[..., Any]] = [
         echo,
         fail,
         fail_for_good,

@@ -20,6 +20,10 @@ class Where:
     path: str
 
 
+def say(where: Where, text: str) -> None:
+    Path(where.path).write_text(text)
+
+
 def spin(params: Where) -> None:
     """Starts a child, then ignores everything."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -39,11 +43,13 @@ def tells(params: dict[str, int], ctx: Context) -> int:
     logging.getLogger("child").warning("in process %s", "of its own", extra={"n": params["n"]})
     ctx.progress(0.25, "quarter")
     ctx.save_checkpoint({"at": params["n"]})
-    return params["n"] * 2 + (ctx.checkpoint() or {})["at"]
+    saved: dict[str, int] = ctx.checkpoint()
+    return params["n"] * 2 + saved["at"]
 
 
 def cleans_up(params: Where) -> None:
     try:
+        say(params, "begun")
         while True:
             time.sleep(0.01)
     except Stopped as stopped:
@@ -53,13 +59,15 @@ def cleans_up(params: Where) -> None:
 
 async def cleans_up_async(params: Where, ctx: Context) -> None:
     try:
+        say(params, "begun")
         await asyncio.sleep(60)
     except asyncio.CancelledError:
-        Path(params.path).write_text(str(ctx.stop_reason and ctx.stop_reason.name))
+        say(params, str(ctx.stop_reason and ctx.stop_reason.name))
         raise
 
 
-def chatters(ctx: Context) -> None:
+def chatters(params: Where, ctx: Context) -> None:
+    say(params, "begun")
     while True:
         ctx.save_checkpoint("x" * 30_000)
 

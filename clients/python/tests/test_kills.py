@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from clawjob import App
 from clawjob.v1 import session_pb2 as pb
 from clawjob.v1 import types_pb2 as types
-
 from tests.fake import Fake, attempt, command
 from tests.handlers import Gate
 

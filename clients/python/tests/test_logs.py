@@ -7,11 +7,10 @@ import time
 from clawjob import App
 from clawjob.v1 import session_pb2 as pb
 from clawjob.v1 import types_pb2 as types
+from tests.fake import Fake, Served, attempt, command
 
-from tests.fake import Fake, Session, attempt, command
 
-
-def until_result(session: Session) -> tuple[list[pb.LogChunk], pb.RunResult]:
+def until_result(session: Served) -> tuple[list[pb.LogChunk], pb.RunResult]:
     chunks: list[pb.LogChunk] = []
 
     def pick(frame: pb.SessionRequest) -> pb.RunResult | None:
@@ -22,9 +21,7 @@ def until_result(session: Session) -> tuple[list[pb.LogChunk], pb.RunResult]:
     return chunks, session.expect("a result", pick)
 
 
-def test_c43_records_come_in_order_without_gaps_and_before_the_result(
-    fake: Fake, app: App
-) -> None:
+def test_c43_records_come_in_order_without_gaps_and_before_the_result(fake: Fake, app: App) -> None:
     session = fake.open()
     session.begin(command("R1", "logs", '{"count":500}'))
     chunks, result = until_result(session)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from clawjob import App
 from clawjob.v1 import session_pb2 as pb
 from clawjob.wire import duration
-
 from tests.conftest import Started
 from tests.fake import Fake, command, soon
 from tests.handlers import Gate

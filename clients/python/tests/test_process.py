@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from clawjob import App, ConfigError, StopReason
 from clawjob.testing import Outcome, run_handler
 from clawjob.v1 import types_pb2 as types
-
 from tests import killable
 from tests.fake import Fake, command, soon
 from tests.handlers import make_app
@@ -25,6 +26,11 @@ def is_gone(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
+def begun(path: Path) -> Callable[[], None]:
+    """Waits until the handler has written its file."""
+    return lambda: soon("the handler", lambda: path.exists() and path.read_text() != "")
+
+
 def test_c21_c22_a_handler_that_ignores_everything_is_killed_with_its_children(
     tmp_path: Path,
 ) -> None:
@@ -34,7 +40,7 @@ def test_c21_c22_a_handler_that_ignores_everything_is_killed_with_its_children(
         {"path": str(path)},
         process=True,
         stop=StopReason.USER,
-        stop_after=1.5,
+        stop_after=begun(path),
         kill_grace=0.2,
     )
     assert run.outcome is Outcome.CANCELED
@@ -63,15 +69,28 @@ def test_log_progress_checkpoint_and_output_come_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize("function", [killable.cleans_up, killable.cleans_up_async])
 def test_a_stop_lets_the_handler_clean_up(tmp_path: Path, function: Callable[..., None]) -> None:
     path = tmp_path / "reason"
-    run = run_handler(function, {"path": str(path)}, process=True, timeout=1.5)
+    run = run_handler(
+        function,
+        {"path": str(path)},
+        process=True,
+        stop=StopReason.TIMEOUT,
+        stop_after=begun(path),
+    )
     assert run.outcome is Outcome.TIMED_OUT
     assert run.failure is not None
     assert (run.failure.code, run.failure.message) == ("TIMEOUT", "the run's timeout passed")
     assert path.read_text() == "TIMEOUT"
 
 
-def test_a_stop_does_not_garble_what_is_being_said() -> None:
-    run = run_handler(killable.chatters, process=True, stop=StopReason.USER, stop_after=1.5)
+def test_a_stop_does_not_garble_what_is_being_said(tmp_path: Path) -> None:
+    path = tmp_path / "begun"
+    run = run_handler(
+        killable.chatters,
+        {"path": str(path)},
+        process=True,
+        stop=StopReason.USER,
+        stop_after=begun(path),
+    )
     assert run.outcome is Outcome.CANCELED
     assert run.failure is not None
     assert run.failure.code == "STOPPED"
@@ -117,9 +136,14 @@ def test_c06_heartbeats_go_on_while_processes_come_and_go(fake: Fake, tmp_path: 
         session.end()
 
 
-def test_a_local_function_cannot_have_a_process() -> None:
+@functools.wraps(killable.exits)
+def wrapped() -> None: ...
+
+
+@pytest.mark.parametrize("function", [lambda: None, wrapped])
+def test_what_cannot_be_imported_cannot_have_a_process(function: Callable[[], None]) -> None:
     app = App("demo")
-    app.handler("local", process=True)(lambda: None)
+    app.handler("local", process=True)(function)
     with pytest.raises(ConfigError, match="define it at the top of a module"):
         app.start()
 

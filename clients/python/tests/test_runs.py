@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from clawjob import App
 from clawjob.v1 import session_pb2 as pb
 from clawjob.v1 import types_pb2 as types
 from clawjob.wire import duration
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from tests.fake import Fake, attempt, command, json_payload
 from tests.handlers import Gate
 
 
-def test_c08_c15_a_run_is_acknowledged_then_succeeds_with_its_output(
-    fake: Fake, app: App
-) -> None:
+def test_c08_c15_a_run_is_acknowledged_then_succeeds_with_its_output(fake: Fake, app: App) -> None:
     session = fake.open()
     session.begin(command("R1", "echo", '{"a":1}'))
     result = session.result()

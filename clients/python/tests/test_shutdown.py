@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from clawjob.v1 import session_pb2 as pb
 from clawjob.v1 import types_pb2 as types
-
 from tests.conftest import Started
 from tests.fake import Fake, command
 from tests.handlers import Gate

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from clawjob.v1 import session_pb2 as pb
 from clawjob.v1 import types_pb2 as types
-
 from tests.fake import PATIENCE, Fake, command
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -285,7 +285,11 @@ class Running:
     def wait(self, timeout: float | None = None) -> bool:
         """Waits for the end, for `timeout` seconds at most; true when it has come. Raises what the
         app ended with."""
-        if not self._over.wait(timeout):
+        if timeout is None and os.name == "nt":
+            # There a wait without an end would keep Ctrl-C out.
+            while not self._over.wait(1.0):
+                pass
+        elif not self._over.wait(timeout):
             return False
         if self._error is not None:
             raise self._error

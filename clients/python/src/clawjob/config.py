@@ -130,10 +130,10 @@ def from_env(env: Mapping[str, str], faults: list[Fault], *, code: Settings) -> 
         executor_id=read("CLAWJOB_EXECUTOR_ID", code.executor_id),
         ca_file=read("CLAWJOB_CA_FILE", code.ca_file),
     )
-    if text and file:
-        faults.append(Fault("CLAWJOB_TOKEN_FILE", "CLAWJOB_TOKEN is set too; unset one of the two"))
     if out.endpoints is not None:
         check_endpoints("CLAWJOB_ENDPOINTS", out.endpoints, faults)
+    if text and file:
+        faults.append(Fault("CLAWJOB_TOKEN_FILE", "CLAWJOB_TOKEN is set too; unset one of the two"))
     check_name("CLAWJOB_APP", out.app, faults)
     check_name("CLAWJOB_EXECUTOR_ID", out.executor_id, faults)
     if out.ca_file is not None:

@@ -6,6 +6,7 @@ import inspect
 import json
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, get_type_hints
@@ -47,6 +48,8 @@ class Signature:
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Signature:
         """Raises TypeError for a function that cannot be a handler."""
+        if not inspect.isroutine(function):
+            raise TypeError("is no function; wrap it in one")
         try:
             hints = get_type_hints(function, include_extras=True)
         except NameError as error:
@@ -137,6 +140,14 @@ def encode_output(output: Any) -> bytes | None:
     return None if output is None else dump(output)
 
 
+def _is_importable(function: Callable[..., Any]) -> bool:
+    """Whether another process finds the function by its module and name."""
+    found: Any = sys.modules.get(getattr(function, "__module__", ""))
+    for part in getattr(function, "__qualname__", "<").split("."):
+        found = getattr(found, part, None)
+    return found is function
+
+
 class Registry:
     """All handlers of an app, by name."""
 
@@ -166,13 +177,10 @@ class Registry:
             fault("the name is taken by another handler; rename one")
         if max_concurrency < 0:
             fault(f"max_concurrency is {max_concurrency}; give 0 for no bound of its own")
-        if process and ("<" in function.__qualname__ or "<" in function.__module__):
-            text = "another process must be able to import it; define it at the top of a module"
-            fault(f"process=True: {text}")
         try:
             signature = Signature.of(function)
         except TypeError as error:
-            fault(f"{function.__qualname__} {error}")
+            fault(f"{getattr(function, '__qualname__', function)} {error}")
             return
         if len(self._faults) == found:
             if description is None:
@@ -185,7 +193,12 @@ class Registry:
         if not self._handlers and not self._faults:
             text = "no handler is registered; put @app.handler(name) above a function"
             return [Fault("handler", text)]
-        return list(self._faults)
+        faults = list(self._faults)
+        for handler in self:
+            if handler.process and not _is_importable(handler.function):
+                text = "another process must be able to import it; define it at the top of a module"
+                faults.append(Fault(f"handler({handler.name!r})", f"process=True: {text}"))
+        return faults
 
     def __iter__(self) -> Iterator[Handler]:
         return iter(self._handlers.values())

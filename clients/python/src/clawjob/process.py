@@ -143,7 +143,12 @@ class Child:
 
 
 class _Stopper:
-    """Turns SIGTERM in the child into `Stopped`, or into the cancellation of an async handler."""
+    """Turns SIGTERM in the child into `Stopped`, or into the cancellation of an async handler.
+
+    One that comes before the parent has said why is passed over: it is sent again with the reason,
+    and a supervisor's, meant for the executor, is not the handler's business. The signal's handler
+    takes no lock, since the code that it interrupts may hold it.
+    """
 
     def __init__(self) -> None:
         self.context: Context | None = None
@@ -160,10 +165,9 @@ class _Stopper:
             self._stop()
 
     def _stop(self) -> None:
-        if self.context is None or not self.armed:
+        reason = None if self.context is None else self.context.stop_reason
+        if reason is None or not self.armed:
             return
-        reason = self.context.stop_reason or StopReason.USER
-        self.context._stop(reason)
         self.armed = False
         if self.cancel is None:
             raise Stopped(reason)
@@ -249,6 +253,7 @@ def _obey(pipe: Connection, context: Context) -> None:
     try:
         while True:
             context._stop(StopReason[pipe.recv()])
+            os.kill(os.getpid(), signal.SIGTERM)
     except (EOFError, OSError):
         if _HAS_GROUPS:
             os.killpg(0, signal.SIGKILL)

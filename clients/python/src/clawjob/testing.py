@@ -15,6 +15,8 @@ import enum
 import json
 import logging
 import queue
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -99,14 +101,15 @@ def run_handler(
     timeout: float | timedelta | None = None,
     kill_grace: float | timedelta = 10.0,
     stop: StopReason | None = None,
-    stop_after: float = 0.0,
+    stop_after: float | Callable[[], object] = 0.0,
     process: bool = False,
 ) -> Finished:
     """Runs a handler to its end.
 
     params: what the job would give; None for a job without params.
     checkpoint: what an earlier attempt has saved.
-    stop, stop_after: tells the handler to stop, for this reason, after so many seconds.
+    stop, stop_after: tells the handler to stop, for this reason, after so many seconds, or when
+        this function, which is called on a thread of its own, returns.
     process: runs it as with `process=True`.
     Times are in seconds, or timedeltas.
     """
@@ -153,32 +156,33 @@ class _Harness:
         self._engine = Engine(1, {NAME: 0}, self._now)
         self._sink = LogSink()
         self._buffers = Buffers(self._sink)
-        self._endings: queue.SimpleQueue[Ending] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Ending | StopReason] = queue.SimpleQueue()
         key = self._engine.on_run(self._now, command)
         if key is None:
             raise ValueError("attempt numbers begin with 1")
         self._key = key
         info = run_info(command, with_params=True)
         context = Context(info, self._buffers, self._now.mono)
-        runner = Runner(loop_thread.loop, lambda _key, ending: self._endings.put(ending))
+        runner = Runner(loop_thread.loop, lambda _key, ending: self._events.put(ending))
         self._running: Running = runner.start(key, call, context, info)
         self._grace = wire.seconds(command, "kill_grace") or 0.0
 
-    def run(self, stop: StopReason | None, stop_after: float) -> Finished:
-        stop_at = None if stop is None else self._now.mono + stop_after
+    def run(self, stop: StopReason | None, stop_after: float | Callable[[], object]) -> Finished:
+        if stop is not None:
+            threading.Thread(target=self._stop, args=(stop, stop_after), daemon=True).start()
         while (result := self._engine.result(self._key)) is None:
-            times = [at for at in (self._engine.wake, stop_at) if at is not None]
-            wait = max(min(times) - clock.now().mono, 0.0) if times else None
+            wake = self._engine.wake
             try:
-                ending = self._endings.get(timeout=wait)
+                event = self._events.get(
+                    timeout=None if wake is None else max(wake - clock.now().mono, 0.0)
+                )
             except queue.Empty:
-                pass
-            else:
-                self._engine.on_ending(clock.now(), self._key, ending)
+                event = None
             now = clock.now()
-            if stop is not None and stop_at is not None and stop_at <= now.mono:
-                stop_at = None
-                self._engine.stop_all(now, stop, self._grace)
+            if isinstance(event, StopReason):
+                self._engine.stop_all(now, event, self._grace)
+            elif event is not None:
+                self._engine.on_ending(now, self._key, event)
             self._engine.tick(now)
             for action in self._engine.take_actions():
                 if isinstance(action, Stop):
@@ -186,6 +190,13 @@ class _Harness:
                 elif isinstance(action, Abandon):
                     self._running.abandon()
         return self._finished(result)
+
+    def _stop(self, reason: StopReason, after: float | Callable[[], object]) -> None:
+        if callable(after):
+            after()
+        else:
+            time.sleep(after)
+        self._events.put(reason)
 
     def _finished(self, result: pb.RunResult) -> Finished:
         records, dropped = self._sink.drain()

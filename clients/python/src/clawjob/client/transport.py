@@ -20,7 +20,7 @@ from clawjob.version import VERSION
 
 A = TypeVar("A", bound=Message)
 
-#: Time for TCP and TLS to come about, in seconds.
+#: Time for a connection to come about, in seconds.
 CONNECT_TIMEOUT = 5.0
 #: Time for an answer, unless the call asks the server to wait, in seconds.
 CALL_TIMEOUT = 30.0
@@ -38,8 +38,14 @@ FOLLOW_PAUSE = 0.25
 FOLLOW_PAUSE_MAX = 10.0
 
 _LOG = logging.getLogger("clawjob.client")
+#: How soon a lost connection is tried again, in milliseconds: at first, and at the latest.
+RECONNECT_FIRST_MS, RECONNECT_LAST_MS = 100, 5_000
+
 _OPTIONS: list[tuple[str, Any]] = [
     *KEEPALIVE,
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", RECONNECT_FIRST_MS),
+    ("grpc.max_reconnect_backoff_ms", RECONNECT_LAST_MS),
     ("grpc.max_receive_message_length", ANSWER_BYTES_MAX),
     ("grpc.max_send_message_length", -1),
     ("grpc.enable_retries", 0),
@@ -54,19 +60,19 @@ def new_request_id() -> str:
 class Transport:
     """Calls one cluster. May be used from several threads."""
 
-    def __init__(self, connection: Connection, client_name: str = "python") -> None:
+    def __init__(self, connection: Connection) -> None:
         """Connects only with the first call."""
         self._connection = connection
-        self._client_name = client_name
         self._lock = threading.Lock()
         self._current = 0
-        self._channel: grpc.Channel | None = None
+        #: One for each endpoint that was used.
+        self._channels: dict[str, grpc.Channel] = {}
 
     def close(self) -> None:
-        """Ends the connection and all streams over it."""
+        """Ends the connections and all streams over them."""
         with self._lock:
-            channel, self._channel = self._channel, None
-        if channel is not None:
+            channels, self._channels = self._channels, {}
+        for channel in channels.values():
             channel.close()
 
     def call(
@@ -112,44 +118,38 @@ class Transport:
 
     def _rounds(self, rpc: Callable[[grpc.Channel], Any], repeatable: bool) -> Any:
         last: Status | None = None
-        refusals: dict[str, str] = {}
         pause = ROUND_PAUSE
         for number in range(ROUNDS_MAX):
             if number > 0:
                 time.sleep(pause)
                 pause *= 2
             for _ in self._connection.endpoints:
-                channel = self._connected(refusals)
-                if channel is None:
-                    continue
+                url, channel = self._pick()
+                sent = repeatable
                 try:
+                    if not repeatable:
+                        _probe(channel)
+                        sent = True
                     return rpc(channel)
                 except grpc.RpcError as error:
                     last = status_details(error)
-                    if not repeatable or last.code is not grpc.StatusCode.UNAVAILABLE:
+                    away = last.code is grpc.StatusCode.UNAVAILABLE
+                    if not away or (sent and not repeatable):
                         raise api_error(last) from error
+                    last.message = f"{url}: {last.message}"
                     pause = min(last.retry_after or pause, ROUND_PAUSE_MAX)
-                    self.turn()
-        if last is not None:
-            raise api_error(last)
-        tried = "; ".join(f"{url}: {why}" for url, why in refusals.items())
-        text = f"no scheduler can be reached: {tried}"
-        raise UnavailableError(Status(grpc.StatusCode.UNAVAILABLE, text))
+                    self._turn(url)
+        assert last is not None
+        raise api_error(last)
 
-    def _connected(self, refusals: dict[str, str]) -> grpc.Channel | None:
-        """The open connection, or a new one to the current endpoint; None when it refuses."""
-        with self._lock:
-            channel = self._channel
-            if channel is None:
-                url = self._connection.endpoints[self._current]
-                channel = self._channel = self._open(url)
-        if _is_ready(channel, CONNECT_TIMEOUT):
-            return channel
+    def _pick(self) -> tuple[str, grpc.Channel]:
+        """The current endpoint and its channel, which connects by itself."""
         with self._lock:
             url = self._connection.endpoints[self._current]
-        refusals[url] = "no connection"
-        self.turn()
-        return None
+            channel = self._channels.get(url)
+            if channel is None:
+                channel = self._channels[url] = self._open(url)
+            return url, channel
 
     def _open(self, url: str) -> grpc.Channel:
         target, secure = target_of(url)
@@ -158,16 +158,14 @@ class Transport:
             return grpc.secure_channel(target, tls, options=_OPTIONS)
         return grpc.insecure_channel(target, options=_OPTIONS)
 
-    def turn(self) -> None:
-        """Goes on to the next endpoint. Streams of other callers end with the old connection."""
+    def _turn(self, url: str) -> None:
+        """Goes on to the endpoint after this one, if nobody has yet."""
         with self._lock:
-            channel, self._channel = self._channel, None
-            self._current = (self._current + 1) % len(self._connection.endpoints)
-        if channel is not None:
-            channel.close()
+            if self._connection.endpoints[self._current] == url:
+                self._current = (self._current + 1) % len(self._connection.endpoints)
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
-        out = [("clawjob-client", f"{self._client_name}/{VERSION}")]
+        out = [("clawjob-client", f"python/{VERSION}")]
         token = self._connection.token
         text = token.read() if token is not None else ""
         if text:
@@ -175,26 +173,16 @@ class Transport:
         return tuple(out)
 
 
-def _is_ready(channel: grpc.Channel, timeout: float) -> bool:
-    """Whether the channel connects in time; a refusal is not waited out."""
-    known = threading.Event()
-    states: list[grpc.ChannelConnectivity] = []
-
-    def on_state(state: grpc.ChannelConnectivity) -> None:
-        if state in (
-            grpc.ChannelConnectivity.READY,
-            grpc.ChannelConnectivity.TRANSIENT_FAILURE,
-            grpc.ChannelConnectivity.SHUTDOWN,
-        ):
-            states.append(state)
-            known.set()
-
-    channel.subscribe(on_state, try_to_connect=True)
+def _probe(channel: grpc.Channel) -> None:
+    """Makes sure of the connection, so that a call that must not be repeated is not sent in vain.
+    Raises grpc.RpcError with UNAVAILABLE when there is none."""
+    check: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
     try:
-        known.wait(timeout)
-    finally:
-        channel.unsubscribe(on_state)
-    return bool(states) and states[-1] is grpc.ChannelConnectivity.READY
+        check(b"", timeout=CONNECT_TIMEOUT)
+    except grpc.RpcError as error:
+        # Any other answer is an answer.
+        if status_details(error).code is grpc.StatusCode.UNAVAILABLE:
+            raise
 
 
 class Follow:
