@@ -72,6 +72,17 @@ def test_facts_are_as_given() -> None:
     assert run.output == ["2026-11-01T02:00:00+00:00", 2.0, 5, {"a": "b"}, {"x": 1}]
 
 
+def test_a_chained_run_sees_what_started_it() -> None:
+    def chained(ctx: Context) -> list[object]:
+        return [ctx.caused_by, ctx.caused_by_output(), ctx.caused_by_output(Hello)]
+
+    hello = {"name": "Ada"}
+    cause = "apps/demo/runs/01J00000000000000000000001"
+    run = run_handler(chained, caused_by=cause, caused_by_output=hello)
+    assert run.output == [cause, hello, hello]
+    assert run_handler(chained).output == [None, None, None]
+
+
 async def waits(ctx: Context) -> None:
     await asyncio.sleep(20)
 

@@ -125,6 +125,9 @@ class RunInfo:
     tracestate: str = ""
     #: JSON that an earlier attempt saved.
     checkpoint: bytes | None = None
+    #: For a chained run: the run whose end started it, and the JSON that it returned.
+    caused_by: str = ""
+    caused_by_output: bytes | None = None
     #: The params as they came, and their media type.
     params: bytes | None = None
     params_type: str = ""
@@ -238,6 +241,23 @@ class Context:
         return self._info.shard
 
     @property
+    def caused_by(self) -> str | None:
+        """The resource name of the run whose end started this one; None when no chain did."""
+        return self._info.caused_by or None
+
+    @overload
+    def caused_by_output(self) -> Any: ...
+
+    @overload
+    def caused_by_output(self, kind: type[T]) -> T | None: ...
+
+    def caused_by_output(self, kind: Any = None) -> Any:
+        """What the run that started this one returned, as plain JSON or read as a type; None when
+        no chain started it, or when that run returned nothing or is no longer kept. Raises
+        ValueError for an output that is no such thing."""
+        return _load(self._info.caused_by_output, kind)
+
+    @property
     def labels(self) -> Mapping[str, str]:
         """The job's labels."""
         return MappingProxyType(self._info.labels)
@@ -272,10 +292,7 @@ class Context:
         With a type (a dataclass, a pydantic model, `int`, …) it is read as that; else it is plain
         JSON. Raises ValueError for a checkpoint that is no such thing.
         """
-        data = self._saved if self._saved is not None else self._info.checkpoint
-        if not data:
-            return None
-        return json.loads(data) if kind is None else Shape(kind).load(data)
+        return _load(self._saved if self._saved is not None else self._info.checkpoint, kind)
 
     def save_checkpoint(self, value: Any) -> None:
         """Saves a checkpoint for the next attempt, as JSON of at most 64 KiB.
@@ -343,5 +360,7 @@ def current_context() -> Context | None:
     return _CURRENT.get()
 
 
-def _outlet_of(context: Context) -> Outlet:
-    return context._outlet
+def _load(data: bytes | None, kind: Any) -> Any:
+    if not data:
+        return None
+    return json.loads(data) if kind is None else Shape(kind).load(data)

@@ -70,6 +70,10 @@ def run_info(command: pb.RunCommand, *, with_params: bool) -> RunInfo:
         traceparent=command.traceparent,
         tracestate=command.tracestate,
         checkpoint=command.checkpoint.data if command.HasField("checkpoint") else None,
+        caused_by=command.caused_by,
+        caused_by_output=(
+            command.caused_by_output.data if command.HasField("caused_by_output") else None
+        ),
         params=command.params.data if with_params and command.HasField("params") else None,
         params_type=command.params.content_type,
     )

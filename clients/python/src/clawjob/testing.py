@@ -98,6 +98,8 @@ def run_handler(
     shard: Shard | None = None,
     labels: Mapping[str, str] | None = None,
     checkpoint: Any = None,
+    caused_by: str = "",
+    caused_by_output: Any = None,
     timeout: float | timedelta | None = None,
     kill_grace: float | timedelta = 10.0,
     stop: StopReason | None = None,
@@ -108,6 +110,7 @@ def run_handler(
 
     params: what the job would give; None for a job without params.
     checkpoint: what an earlier attempt has saved.
+    caused_by, caused_by_output: the run whose end started this one, and what it returned.
     stop, stop_after: tells the handler to stop, for this reason, after so many seconds, or when
         this function, which is called on a thread of its own, returns.
     process: runs it as with `process=True`.
@@ -128,6 +131,9 @@ def run_handler(
         command.params.CopyFrom(wire.payload(dump(params)))
     if checkpoint is not None:
         command.checkpoint.CopyFrom(wire.payload(dump(checkpoint)))
+    command.caused_by = caused_by
+    if caused_by_output is not None:
+        command.caused_by_output.CopyFrom(wire.payload(dump(caused_by_output)))
     if timeout is not None:
         command.timeout.CopyFrom(wire.duration(clock.as_seconds(timeout)))
     if shard is not None:

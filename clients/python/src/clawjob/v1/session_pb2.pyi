@@ -210,7 +210,7 @@ class HeartbeatAck(_message.Message):
     def __init__(self, seq: _Optional[int] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RunCommand(_message.Message):
-    __slots__ = ("ref", "job", "run", "handler", "params", "fire_time", "timeout", "deadline", "shard_index", "shard_total", "traceparent", "tracestate", "labels", "disconnect_policy", "kill_grace", "max_attempts", "checkpoint", "lateness", "catch_up", "command_seq", "lost_after", "job_revision")
+    __slots__ = ("ref", "job", "run", "handler", "params", "fire_time", "timeout", "deadline", "shard_index", "shard_total", "traceparent", "tracestate", "labels", "disconnect_policy", "kill_grace", "max_attempts", "checkpoint", "lateness", "catch_up", "command_seq", "lost_after", "job_revision", "caused_by", "caused_by_output")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -240,6 +240,8 @@ class RunCommand(_message.Message):
     COMMAND_SEQ_FIELD_NUMBER: _ClassVar[int]
     LOST_AFTER_FIELD_NUMBER: _ClassVar[int]
     JOB_REVISION_FIELD_NUMBER: _ClassVar[int]
+    CAUSED_BY_FIELD_NUMBER: _ClassVar[int]
+    CAUSED_BY_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     ref: _types_pb2.AttemptRef
     job: str
     run: str
@@ -262,7 +264,9 @@ class RunCommand(_message.Message):
     command_seq: int
     lost_after: _duration_pb2.Duration
     job_revision: int
-    def __init__(self, ref: _Optional[_Union[_types_pb2.AttemptRef, _Mapping]] = ..., job: _Optional[str] = ..., run: _Optional[str] = ..., handler: _Optional[str] = ..., params: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., shard_index: _Optional[int] = ..., shard_total: _Optional[int] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., disconnect_policy: _Optional[_Union[_types_pb2.DisconnectPolicy, str]] = ..., kill_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_attempts: _Optional[int] = ..., checkpoint: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., lateness: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., catch_up: bool = ..., command_seq: _Optional[int] = ..., lost_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., job_revision: _Optional[int] = ...) -> None: ...
+    caused_by: str
+    caused_by_output: _types_pb2.Payload
+    def __init__(self, ref: _Optional[_Union[_types_pb2.AttemptRef, _Mapping]] = ..., job: _Optional[str] = ..., run: _Optional[str] = ..., handler: _Optional[str] = ..., params: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., shard_index: _Optional[int] = ..., shard_total: _Optional[int] = ..., traceparent: _Optional[str] = ..., tracestate: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., disconnect_policy: _Optional[_Union[_types_pb2.DisconnectPolicy, str]] = ..., kill_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_attempts: _Optional[int] = ..., checkpoint: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., lateness: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., catch_up: bool = ..., command_seq: _Optional[int] = ..., lost_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., job_revision: _Optional[int] = ..., caused_by: _Optional[str] = ..., caused_by_output: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ...) -> None: ...
 
 class RunAck(_message.Message):
     __slots__ = ("ref", "status", "failure", "retry_after")
