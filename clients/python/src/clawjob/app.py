@@ -21,7 +21,7 @@ from clawjob.handler import Registry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: How long the end of a background run is waited for when its `with` block raises, in seconds.
+#: How long the end of a run that is dropped is waited for, in seconds.
 LEAVE_MAX = 5.0
 #: How long async handlers have to end with their loop, in seconds.
 LAST_STEPS_MAX = 1.0
@@ -145,13 +145,15 @@ class App:
         main thread; elsewhere `drain()` ends it. Raises ConfigError for settings that cannot be
         used, RefusedError or SupersededError when the scheduler does not want this executor.
         """
-        running = self.start()
+        self._handle.reset()
+        # Heeded from before a run can come until after the last has ended.
         with _signals(self._handle):
-            running.wait()
+            self._start_beside().wait()
 
     async def run_async(self) -> None:
         """As `run`, on the caller's event loop: async handlers run there. Signals are left alone;
         `drain()` ends it, and its cancellation drops everything. Raises what `run` raises."""
+        self._handle.reset()
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
 
@@ -170,12 +172,15 @@ class App:
             await ended
         except asyncio.CancelledError:
             self._handle.ask(Stop.ABORT)
+            await asyncio.to_thread(running.over.wait, LEAVE_MAX)
             raise
-        finally:
-            running.release()
 
     def start(self) -> Running:
         """Runs on threads of its own, beside the caller's program. Raises ConfigError."""
+        self._handle.reset()
+        return self._start_beside()
+
+    def _start_beside(self) -> Running:
         loop_thread = _LoopThread()
         try:
             return self._start(loop_thread.loop, None, loop_thread)
@@ -195,7 +200,6 @@ class App:
         settings = self._check()
         if not self._runs.acquire(blocking=False):
             raise RuntimeError("this app runs already")
-        self._handle.stop = Stop.NO
         running = Running(self._handle, self._runs, loop_thread, log_handler.attach())
 
         def over(error: BaseException | None) -> None:
@@ -253,26 +257,19 @@ class Running:
         self._runs = runs
         self._loop_thread = loop_thread
         self._logging_handler = logging_handler
-        self._over = threading.Event()
+        #: Set when the session's thread has ended.
+        self.over = threading.Event()
         self._error: BaseException | None = None
-        self._released = False
 
     def finish(self, error: BaseException | None) -> None:
-        """The session's thread has ended."""
+        """The session's thread has ended: gives back what the run held."""
         self._error = error
         self._handle.set_connected(False, clock.now().mono)
-        self.release()
-        self._over.set()
-
-    def release(self) -> None:
-        """Gives back what the run held."""
-        if self._released:
-            return
-        self._released = True
         log_handler.detach(self._logging_handler)
         if self._loop_thread is not None:
             self._loop_thread.stop()
         self._runs.release()
+        self.over.set()
 
     def drain(self) -> None:
         """See `App.drain`."""
@@ -287,9 +284,9 @@ class Running:
         app ended with."""
         if timeout is None and os.name == "nt":
             # There a wait without an end would keep Ctrl-C out.
-            while not self._over.wait(1.0):
+            while not self.over.wait(1.0):
                 pass
-        elif not self._over.wait(timeout):
+        elif not self.over.wait(timeout):
             return False
         if self._error is not None:
             raise self._error
@@ -304,7 +301,7 @@ class Running:
             self.wait()
         else:
             self._handle.ask(Stop.ABORT)
-            self._over.wait(LEAVE_MAX)
+            self.over.wait(LEAVE_MAX)
 
 
 class _LoopThread:

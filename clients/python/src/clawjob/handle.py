@@ -55,6 +55,11 @@ class Handle:
         """Whom to tell of a wish."""
         self._notify = notify
 
+    def reset(self) -> None:
+        """Before a run, unless there is one: what was asked of an earlier one is over."""
+        if self._notify is None:
+            self.stop = Stop.NO
+
     def ask(self, stop: Stop) -> None:
         """Asks for the end; it is never asked for less than before."""
         self.stop = max(self.stop, stop)

@@ -112,18 +112,19 @@ class Runner:
 
         def start() -> None:
             running.task = self._loop.create_task(run())
-            running.task.add_done_callback(self._ended_early(key))
+            running.task.add_done_callback(self._ended_early(key, context))
 
         if not _call_soon(self._loop, start):
             self._on_ending(key, Dropped())
         return running
 
-    def _ended_early(self, key: Key) -> Callable[[asyncio.Task[None]], None]:
+    def _ended_early(self, key: Key, context: Context) -> Callable[[asyncio.Task[None]], None]:
         """A task that was cancelled before its first step has told nobody."""
 
         def done(task: asyncio.Task[None]) -> None:
             if task.cancelled():
-                self._on_ending(key, Dropped())
+                reason = context.stop_reason
+                self._on_ending(key, Dropped() if reason is None else _stopped(reason))
 
         return done
 
@@ -172,11 +173,15 @@ def _returned(output: Any) -> Ending:
         return Failed(FailureInfo(Code.HANDLER_ERROR, text, non_retryable=True))
 
 
+def _stopped(reason: StopReason) -> Ending:
+    return Failed(FailureInfo(reason.code, str(reason)))
+
+
 def _raised(error: BaseException, context: Context) -> Ending:
     """What an exception of a handler means."""
     reason = context.stop_reason
     if isinstance(error, (Stopped, asyncio.CancelledError)) and reason is not None:
-        return Failed(FailureInfo(reason.code, str(reason)))
+        return _stopped(reason)
     if isinstance(error, (Exception, Stopped, asyncio.CancelledError)):
         return Failed(describe(error))
     return Panicked(describe_panic(error))
