@@ -85,6 +85,13 @@ def block(params: Millis) -> None:
     time.sleep(params.ms / 1000)
 
 
+def spin(params: Millis) -> None:
+    """Keeps the interpreter busy."""
+    end = time.monotonic() + params.ms / 1000
+    while time.monotonic() < end:
+        pass
+
+
 async def block_async(params: Millis) -> None:
     """Blocks the event loop of all async handlers."""
     time.sleep(params.ms / 1000)  # noqa: ASYNC251 - the scenario is a blocked loop
@@ -166,6 +173,7 @@ def make_app(urls: list[str], gate: Gate, **settings: Any) -> clawjob.App:
         obedient_async,
         block,
         block_async,
+        spin,
         big_output,
         logs,
         logging_handler,

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 import clawjob
 
-app = clawjob.App(shutdown_grace=20)
+app = clawjob.App(shutdown_grace=20, slots=50)
+
+
+@dataclass
+class Where:
+    path: str
+
+
+@app.handler("until-file")
+def until_file(params: Where, ctx: clawjob.Context) -> str:
+    """Waits until the file is there."""
+    while not Path(params.path).exists():
+        ctx.sleep(0.05)
+    return ctx.run_id
 
 
 @app.handler("obedient")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,13 +102,9 @@ class Node:
         }
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    directory = tmp_path_factory.mktemp("node")
-    settings = {"listen": "127.0.0.1:0", "data_dir": str(directory / "data")}
-    command = [BINARY, "server"]
-    for name, value in settings.items():
-        command += ["--set", f"{name}={value}"]
+@contextmanager
+def a_node(directory: Path, listen: str = "127.0.0.1:0") -> Iterator[Node]:
+    command = [BINARY, "server", "--data-dir", str(directory / "data"), "--listen", listen]
     program = Program(command, clean_env(), directory)
     line = program.line_with("listening on http")
     url = re.search(r"http://[0-9.:]+", line)
@@ -117,6 +114,12 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     with Client(APP, endpoints=[url[0]], token_file=token) as admin:
         yield Node(program, url[0], token, admin)
     program.end()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with a_node(tmp_path_factory.mktemp("node")) as node:
+        yield node
 
 
 @pytest.fixture(scope="module")
@@ -234,6 +237,31 @@ def test_the_readme_leads_to_a_first_run(
         assert "making the report" in names["record"].record.message
     finally:
         assert reports.end() == 0
+
+
+def test_c36_a_kill_of_the_scheduler_with_50_runs_in_flight_loses_no_result(
+    tmp_path: Path,
+) -> None:
+    gate = tmp_path / "gate"
+    with a_node(tmp_path) as first:
+        env = {**first.executor_env(), "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+        executor = Program([sys.executable, "-m", "tests.program"], env, ROOT)
+        executor.line_with("with the scheduler at")
+        # One attempt each: a run that is lost, or begun again, would not succeed.
+        job(first.admin, "gated", "until-file", params={"path": str(gate)}, overlap="allow")
+        names = [first.admin.jobs.trigger("gated").name for _ in range(50)]
+        running = first.admin.runs.list
+        soon("all to run", lambda: len(list(running(filter="state = RUNNING"))) == 50)
+        first.program.process.kill()
+        first.program.process.wait(PATIENCE)
+        executor.line_with("is lost")
+        # All of them end while there is nobody to tell.
+        gate.touch()
+        with a_node(tmp_path, first.url.removeprefix("http://")) as second:
+            for name in names:
+                ended = second.admin.runs.wait(name, timeout=60, check=True)
+                assert (output_of(ended), ended.attempt) == (name.rpartition("/")[2], 1)
+            assert executor.end() == 0
 
 
 def test_runs_are_watched_and_listed(admin: Client, executor: Program) -> None:

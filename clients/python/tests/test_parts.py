@@ -9,6 +9,9 @@ from datetime import datetime, timedelta, timezone
 
 import grpc
 import pytest
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2 as details
+from google.rpc import status_pb2
 
 from clawjob import wire
 from clawjob.config import Checked, Connection, Reconnect
@@ -103,6 +106,29 @@ def test_c34_c35_only_the_named_codes_are_for_good() -> None:
         metadata = grpc.aio.Metadata()
         fault = Fault.of(grpc.aio.AioRpcError(code, metadata, metadata, "x"))
         assert (fault.permanent is not None) == (code.name in permanent), code
+
+
+def rich(code: grpc.StatusCode, *parts: Message) -> grpc.aio.AioRpcError:
+    """A status with details, as the scheduler sends them."""
+    status = status_pb2.Status(code=code.value[0], message="x")
+    for part in parts:
+        status.details.add().Pack(part)
+    trailers = grpc.aio.Metadata(("grpc-status-details-bin", status.SerializeToString()))
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailers, "x")
+
+
+@pytest.mark.parametrize(
+    ("reason", "permanent"), [("PROTOCOL_VERSION_UNSUPPORTED", True), ("NODE_NOT_READY", False)]
+)
+def test_a_failed_precondition_of_another_reason_may_pass(reason: str, permanent: bool) -> None:
+    error = rich(grpc.StatusCode.FAILED_PRECONDITION, details.ErrorInfo(reason=reason))
+    assert (Fault.of(error).permanent is not None) == permanent
+
+
+def test_the_wait_that_the_scheduler_asks_for_is_kept() -> None:
+    retry = details.RetryInfo(retry_delay=wire.duration(4))
+    fault = Fault.of(rich(grpc.StatusCode.RESOURCE_EXHAUSTED, retry))
+    assert (fault.permanent, fault.retry_after) == (None, 4.0)
 
 
 def test_control_goes_ahead_of_data_and_the_last_frame_comes_last() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -148,10 +150,26 @@ def test_what_cannot_be_imported_cannot_have_a_process(function: Callable[[], No
         app.start()
 
 
-def test_the_children_end_when_their_parent_is_killed(tmp_path: Path) -> None:
-    import subprocess
-    import sys
+def test_a_program_without_its_guard_is_told(tmp_path: Path) -> None:
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "import clawjob, sys\n"
+        "from clawjob.testing import run_handler\n"
+        "app = clawjob.App('demo', executor_id='x')\n"
+        "@app.handler('h', process=True)\n"
+        "def h() -> None: ...\n"
+        "if __name__ == '__main__':\n"
+        "    sys.exit(run_handler(h, process=True).failure.message)\n"
+        "app.run()\n"
+    )
+    root = Path(__file__).resolve().parent.parent
+    env = {**os.environ, "PYTHONPATH": str(root / "src")}
+    ran = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True)
+    assert "must stand under `if __name__" in ran.stderr
+    assert "the handler's process ended with exit code 1" in ran.stderr
 
+
+def test_the_children_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "pids"
     root = Path(__file__).resolve().parent.parent
     code = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import signal
 import threading
@@ -198,6 +199,10 @@ class App:
         from clawjob.session import SessionThread, Start
 
         settings = self._check()
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            # The process of a handler imports the program's main module once more.
+            text = 'app.run() must stand under `if __name__ == "__main__":`'
+            raise RuntimeError(f"{text}, since there are handlers with process=True")
         if not self._runs.acquire(blocking=False):
             raise RuntimeError("this app runs already")
         running = Running(self._handle, self._runs, loop_thread, log_handler.attach())

@@ -7,6 +7,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from clawjob import trace
@@ -93,14 +94,21 @@ class Runner:
         name = f"clawjob-{handler.name}-{key.run_id}"
         if handler.process:
             child = Child(handler.function, info, context._outlet)
-            self._thread(name, lambda: self._on_ending(key, child.run()))
+            self._thread(name, key, child.run)
             return _Process(context, child)
         if handler.signature.is_async:
             return self._task(key, call, context)
-        self._thread(name, lambda: self._on_ending(key, call_sync(call, context)))
+        self._thread(name, key, partial(call_sync, call, context))
         return _Thread(context)
 
-    def _thread(self, name: str, target: Callable[[], None]) -> None:
+    def _thread(self, name: str, key: Key, work: Callable[[], Ending]) -> None:
+        def target() -> None:
+            try:
+                ending = work()
+            except BaseException as error:  # a fault of ours: the attempt must end all the same
+                ending = Panicked(describe_panic(error))
+            self._on_ending(key, ending)
+
         # A daemon, so that a handler that never returns does not hold up the end of the process.
         threading.Thread(target=target, name=name, daemon=True).start()
 

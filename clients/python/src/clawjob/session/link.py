@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import deque
 from collections.abc import Callable
@@ -26,6 +27,8 @@ HEARTBEAT_JITTER = 0.1
 CREDENTIAL_LIFE_USED = 0.8
 #: Shortest life of a session that is renewed for its credential's sake, in seconds.
 RENEW_AFTER_MIN = 0.5
+
+_LOG = logging.getLogger("clawjob")
 
 #: Called with what comes from a session's reader: a frame, or the end of the stream.
 OnInbound = Callable[["Link", "pb.SessionResponse | Fault"], None]
@@ -75,6 +78,9 @@ class Link:
                 fault = Fault("the scheduler ended the stream")
         except grpc.RpcError as error:
             fault = Fault.of(error)
+        except Exception as error:  # a fault of ours: the next session may do better
+            _LOG.exception("a frame could not be handled")
+            fault = Fault(f"a frame could not be handled: {error}")
         on_inbound(self, fault)
 
     def beat(self, now: float, rng: random.Random) -> pb.Heartbeat | None:
