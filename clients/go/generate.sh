@@ -2,23 +2,25 @@
 # Makes clawjobpb/ from proto/. With --check it changes nothing and fails when clawjobpb/ is not what
 # it would make.
 #
-# It needs Go and a protoc: the one in PROTOC, else `protoc` of the system, else the one that a Python
-# with grpcio-tools has (CLAWJOB_TEST_PYTHON, else python3). The versions of the plugins are pinned
-# below and by go.mod; that of protoc does not show in what is made.
+# It needs Go and a protoc: the one in PROTOC, else that of the Python with grpcio-tools in
+# CLAWJOB_TEST_PYTHON, else `protoc` of the system, else that of python3. The versions of the plugins
+# are pinned below and by go.mod; that of protoc does not show in what is made.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 grpc_plugin=google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.1
-python="${CLAWJOB_TEST_PYTHON:-python3}"
+has_protoc() { "$1" -c "import grpc_tools" >/dev/null 2>&1; }
 
 if [ -n "${PROTOC:-}" ]; then
     protoc=("$PROTOC")
+elif [ -n "${CLAWJOB_TEST_PYTHON:-}" ] && has_protoc "$CLAWJOB_TEST_PYTHON"; then
+    protoc=("$CLAWJOB_TEST_PYTHON" -m grpc_tools.protoc)
 elif command -v protoc >/dev/null 2>&1; then
     protoc=(protoc)
-elif "$python" -c "import grpc_tools" >/dev/null 2>&1; then
-    protoc=("$python" -m grpc_tools.protoc)
+elif has_protoc python3; then
+    protoc=(python3 -m grpc_tools.protoc)
 else
-    echo "no protoc: install protobuf-compiler, or grpcio-tools for $python" >&2
+    echo "no protoc: install protobuf-compiler, or grpcio-tools for python3" >&2
     exit 1
 fi
 

@@ -1,6 +1,7 @@
 package clawjob
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"strings"
@@ -111,8 +112,14 @@ func (e *Error) Error() string {
 	return text.String()
 }
 
-// Is compares with a [Reason].
+// Is compares with a [Reason], and with the context's errors, which a call may end with in gRPC's
+// form.
 func (e *Error) Is(target error) bool {
+	switch {
+	case e.Code == codes.DeadlineExceeded && target == context.DeadlineExceeded,
+		e.Code == codes.Canceled && target == context.Canceled:
+		return true
+	}
 	reason, ok := target.(Reason)
 	return ok && reason == e.Reason
 }

@@ -70,6 +70,14 @@ func (a *admin) TriggerJob(ctx context.Context, r *clawjobpb.TriggerJobRequest) 
 	return &clawjobpb.Run{Name: "apps/a/runs/1"}, a.call(ctx, "trigger "+r.GetRequestId())
 }
 
+func (a *admin) BackfillJob(
+	ctx context.Context,
+	r *clawjobpb.BackfillJobRequest,
+) (*clawjobpb.BackfillJobResponse, error) {
+	days := r.GetEndTime().AsTime().Sub(r.GetStartTime().AsTime()) / (24 * time.Hour)
+	return &clawjobpb.BackfillJobResponse{RunCount: uint32(days)}, a.call(ctx, "backfill "+r.GetRequestId())
+}
+
 func (a *admin) ListJobs(ctx context.Context, r *clawjobpb.ListJobsRequest) (*clawjobpb.ListJobsResponse, error) {
 	if err := a.call(ctx, "list "+r.GetParent()+" "+r.GetPageToken()); err != nil {
 		return nil, err
@@ -187,6 +195,20 @@ func TestATriggerIsRepeatedUnderOneRequestID(t *testing.T) {
 		t.Error(err)
 	}
 	if got := a.called(); got[3] != "trigger mine" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestABackfillIsRepeatedUnderOneRequestID(t *testing.T) {
+	t.Parallel()
+	a := &admin{faults: []error{unavailable}}
+	client := clientOf(t, a.serve(t))
+	end := time.Now()
+	made, err := client.Backfill(t.Context(), "j", BackfillOptions{From: end.Add(-72 * time.Hour), To: end})
+	if err != nil || made.GetRunCount() != 3 {
+		t.Errorf("%v, %v", made, err)
+	}
+	if got := a.called(); len(got) != 2 || got[0] != got[1] || got[0] == "backfill " {
 		t.Errorf("%v", got)
 	}
 }
@@ -380,14 +402,27 @@ func TestAWaitOutlivesALostConnection(t *testing.T) {
 	}
 }
 
+func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
+	t.Parallel()
+	a := &admin{faults: slices.Repeat([]error{unavailable}, 1000)}
+	for _, err := range clientOf(t, a.serve(t)).Watch(t.Context(), RunList{}, "") {
+		if status.Code(err) != codes.Unavailable {
+			t.Error(err)
+		}
+	}
+	if got := a.called(); len(got) != triesMax {
+		t.Errorf("%d calls", len(got))
+	}
+}
+
 func TestTheContextEndsEveryWait(t *testing.T) {
 	t.Parallel()
 	a := &admin{faults: slices.Repeat([]error{unavailable}, 1000)}
 	client := clientOf(t, a.serve(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := client.Wait(ctx, "1"); err == nil {
-		t.Error("it waited for nothing")
+	if _, err := client.Wait(ctx, "1"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
 	for _, err := range client.Watch(ctx, RunList{}, "") {
 		if !errors.Is(err, context.DeadlineExceeded) {

@@ -1,118 +1,30 @@
 package clawjob_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"clawjob.dev/go/clawjob"
 	"clawjob.dev/go/clawjobpb"
+	"clawjob.dev/go/internal/testnode"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Against a real scheduler: the binary that CLAWJOB_TEST_BINARY names.
+// Against a real scheduler.
 
 const app = "demo"
 
-// node is a scheduler process.
-type node struct {
-	t       *testing.T
-	dir     string
-	port    int
-	command *exec.Cmd
-}
-
-func newNode(t *testing.T) *node {
+// serving is an executor with the fixed handlers and more, serving the scheduler.
+func serving(t *testing.T, n *testnode.Node, slots int) *runningExecutor {
 	t.Helper()
-	if os.Getenv("CLAWJOB_TEST_BINARY") == "" {
-		t.Skip("CLAWJOB_TEST_BINARY names no scheduler")
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{t: t, dir: t.TempDir(), port: listener.Addr().(*net.TCPAddr).Port}
-	listener.Close()
-	n.start()
-	t.Cleanup(n.kill)
-	return n
-}
-
-func (n *node) url() string { return fmt.Sprint("http://127.0.0.1:", n.port) }
-
-func (n *node) start() {
-	n.t.Helper()
-	n.command = exec.Command(os.Getenv("CLAWJOB_TEST_BINARY"), "server", "--data-dir", n.dir,
-		"--listen", fmt.Sprint("127.0.0.1:", n.port), "--set", "timings.heartbeat_interval=500ms")
-	for _, pair := range os.Environ() {
-		if !strings.HasPrefix(pair, "CLAWJOB_") {
-			n.command.Env = append(n.command.Env, pair)
-		}
-	}
-	n.command.Stderr = os.Stderr
-	out, err := n.command.StdoutPipe()
-	if err == nil {
-		err = n.command.Start()
-	}
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	up := make(chan struct{})
-	go func() {
-		lines := bufio.NewScanner(out)
-		for said := false; lines.Scan(); {
-			if !said && strings.HasPrefix(lines.Text(), "listening on ") {
-				close(up)
-				said = true
-			}
-		}
-	}()
-	receive(n.t, "the scheduler", up)
-}
-
-// kill ends it as the kernel would, without a word.
-func (n *node) kill() {
-	_ = n.command.Process.Kill()
-	_ = n.command.Wait()
-}
-
-func (n *node) client() *clawjob.Client {
-	n.t.Helper()
-	client, err := clawjob.NewClient(clawjob.ClientConfig{
-		Endpoints: []string{n.url()}, App: app, TokenFile: filepath.Join(n.dir, "admin.token"),
-	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	n.t.Cleanup(func() { _ = client.Close() })
-	return client
-}
-
-// executor is one with the fixed handlers and more, serving the scheduler.
-func (n *node) executor(client *clawjob.Client, slots int) *runningExecutor {
-	n.t.Helper()
-	identity := clawjobpb.NewIdentityServiceClient(client.Conn())
-	made, err := identity.CreateToken(n.t.Context(), &clawjobpb.CreateTokenRequest{
-		Token: &clawjobpb.Token{Grants: []*clawjobpb.Grant{
-			{App: app, Role: clawjobpb.Role_ROLE_EXECUTOR},
-		}},
-	})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	c := config(n.url())
-	c.Token = made.GetSecret()
-	c.ShutdownGrace, c.Slots = time.Second, slots
+	c := config(n.URL())
+	c.Token, c.ShutdownGrace, c.Slots = n.ExecutorToken(app), time.Second, slots
 	r := &runningExecutor{
-		Executor: clawjob.NewExecutor(c), t: n.t, gate: newGate(), done: make(chan error, 1),
+		Executor: clawjob.NewExecutor(c), t: t, gate: newGate(), done: make(chan error, 1),
 	}
 	offer(r.Executor, r.gate)
 	clawjob.Handle(r.Executor, "halves", halves)
@@ -177,9 +89,9 @@ func waitFor(t *testing.T, client *clawjob.Client, run *clawjobpb.Run) *clawjobp
 
 func TestEndToEndARetryGoesOnFromItsCheckpoint(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	client := n.client()
-	n.executor(client, 4)
+	n := testnode.New(t)
+	client := n.Client(app)
+	serving(t, n, 4)
 	run := begin(t, client, "halves", nil)
 	var said []string
 	for record, err := range client.TailLogs(t.Context(), run.GetName(), clawjob.LogList{}) {
@@ -210,9 +122,9 @@ func TestEndToEndARetryGoesOnFromItsCheckpoint(t *testing.T) {
 
 func TestEndToEndAKillStopsTheHandler(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	client := n.client()
-	n.executor(client, 4)
+	n := testnode.New(t)
+	client := n.Client(app)
+	serving(t, n, 4)
 	run := begin(t, client, "progress", count{1})
 	for event, err := range client.Watch(t.Context(), clawjob.RunList{}, "") {
 		if err != nil {
@@ -234,9 +146,9 @@ func TestEndToEndAKillStopsTheHandler(t *testing.T) {
 
 func TestEndToEndFailuresAreShownAsTheHandlerSaidThem(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	client := n.client()
-	n.executor(client, 4)
+	n := testnode.New(t)
+	client := n.Client(app)
+	serving(t, n, 4)
 	for handler, code := range map[string]string{
 		"fail_for_good": "NO_SUCH_CUSTOMER", "big_output": clawjob.CodeOutputTooLarge,
 	} {
@@ -255,10 +167,10 @@ func TestEndToEndFailuresAreShownAsTheHandlerSaidThem(t *testing.T) {
 
 func TestEndToEndNoResultIsLostWhenTheSchedulerIsKilled(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	client := n.client()
+	n := testnode.New(t)
+	client := n.Client(app)
 	const inFlight = 50
-	r := n.executor(client, inFlight)
+	r := serving(t, n, inFlight)
 	var runs []*clawjobpb.Run
 	for range inFlight {
 		runs = append(runs, begin(t, client, "gate", nil))
@@ -266,9 +178,9 @@ func TestEndToEndNoResultIsLostWhenTheSchedulerIsKilled(t *testing.T) {
 	for range inFlight {
 		receive(t, "the handlers", r.gate.begin)
 	}
-	n.kill()
+	n.Kill()
 	r.gate.letThrough()
-	n.start()
+	n.Start()
 	for _, run := range runs {
 		ended := waitFor(t, client, run)
 		if ended.GetState() != clawjobpb.RunState_RUN_STATE_SUCCEEDED || ended.GetAttempt() != 1 {
@@ -280,10 +192,55 @@ func TestEndToEndNoResultIsLostWhenTheSchedulerIsKilled(t *testing.T) {
 	}
 }
 
+func TestEndToEndARollingRestartOfTheSchedulerIsNotFelt(t *testing.T) {
+	t.Parallel()
+	n := testnode.New(t)
+	client := n.Client(app)
+	r := serving(t, n, 4)
+	run := begin(t, client, "gate", nil)
+	receive(t, "the handler", r.gate.begin)
+	states := make(chan clawjobpb.RunState, 64)
+	go func() {
+		defer close(states)
+		for event, err := range client.Watch(t.Context(), clawjob.RunList{}, "") {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if event.GetRun() == nil {
+				continue
+			}
+			states <- event.GetRun().GetState()
+			if clawjob.IsFinal(event.GetRun().GetState()) {
+				return
+			}
+		}
+	}()
+	if got := receive(t, "the run's state", states); clawjob.IsFinal(got) {
+		t.Errorf("%v", got)
+	}
+	n.Terminate()
+	n.Start()
+	r.gate.letThrough()
+	ended := waitFor(t, client, run)
+	if ended.GetState() != clawjobpb.RunState_RUN_STATE_SUCCEEDED || ended.GetAttempt() != 1 ||
+		r.gate.counted() != 1 {
+		t.Errorf("begun %d times: %v", r.gate.counted(), ended)
+	}
+	for last, open := receiveOpen(t, "the run's end", states); open; {
+		var next clawjobpb.RunState
+		if next, open = receiveOpen(t, "the run's end", states); !open &&
+			last != clawjobpb.RunState_RUN_STATE_SUCCEEDED {
+			t.Errorf("the watch ended with %v", last)
+		}
+		last = next
+	}
+}
+
 func TestEndToEndApplyMakesItSo(t *testing.T) {
 	t.Parallel()
-	n := newNode(t)
-	client := n.client()
+	n := testnode.New(t)
+	client := n.Client(app)
 	apply := func(options clawjob.ApplyOptions, jobs ...*clawjobpb.Job) string {
 		t.Helper()
 		changes, err := client.Apply(t.Context(), jobs, options)
@@ -326,6 +283,22 @@ func TestEndToEndApplyMakesItSo(t *testing.T) {
 	if got := strings.Join(left, ","); got != "apps/demo/jobs/b STATE_PAUSED" {
 		t.Errorf("left: %s", got)
 	}
+	revisions := 0
+	for revision, err := range client.JobRevisions(t.Context(), "b") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if revisions++; revision.GetRevision() == 0 {
+			t.Errorf("%v", revision)
+		}
+	}
+	if revisions < 2 {
+		t.Errorf("%d revisions", revisions)
+	}
+	back, err := client.RollbackJob(t.Context(), "b", 1, "")
+	if err != nil || back.GetTimeout().AsDuration() != time.Minute {
+		t.Errorf("%v, %v", back, err)
+	}
 	first, then, again := job("e"), job("f"), job("f")
 	first.OnSuccess, again.OnFailure = []string{"f"}, []string{"demo/e"}
 	if got := apply(clawjob.ApplyOptions{}, first, then); got != "create[] create[]" {
@@ -340,7 +313,7 @@ func TestEndToEndApplyMakesItSo(t *testing.T) {
 	bad := job("c")
 	bad.Schedules = []*clawjobpb.Schedule{{Trigger: &clawjobpb.Schedule_Cron{Cron: "61 * * * *"}}}
 	var refused *clawjob.Error
-	_, err := client.Apply(t.Context(), []*clawjobpb.Job{job("d"), bad}, clawjob.ApplyOptions{})
+	_, err = client.Apply(t.Context(), []*clawjobpb.Job{job("d"), bad}, clawjob.ApplyOptions{})
 	if !errors.As(err, &refused) || len(refused.Violations) == 0 || !errors.Is(err, clawjob.CronInvalid) {
 		t.Errorf("%v", err)
 	}

@@ -318,7 +318,15 @@ func receiveOpen[T any](t *testing.T, what string, from <-chan T) (T, bool) {
 	}
 }
 
-// welcome has all times at a tenth.
+// impatientWelcome notices within 1.5 s that the scheduler is silent.
+func impatientWelcome() *clawjobpb.Welcome {
+	w := welcome()
+	w.HeartbeatTimeout = durationpb.New(1500 * time.Millisecond)
+	return w
+}
+
+// welcome has all times at a tenth, but for the patience with a scheduler that is slow to answer: a
+// busy machine is no part of most scenarios.
 func welcome() *clawjobpb.Welcome {
 	return &clawjobpb.Welcome{
 		SessionId:         "s",
@@ -326,7 +334,7 @@ func welcome() *clawjobpb.Welcome {
 		ResumeToken:       "resume",
 		NodeId:            "node",
 		HeartbeatInterval: durationpb.New(500 * time.Millisecond),
-		HeartbeatTimeout:  durationpb.New(1500 * time.Millisecond),
+		HeartbeatTimeout:  durationpb.New(15 * time.Second),
 		LostAfter:         durationpb.New(6 * time.Second),
 		RunAckTimeout:     durationpb.New(500 * time.Millisecond),
 		MaxFrameBytes:     1 << 20,

@@ -123,8 +123,9 @@ func TestC07AMissingHeartbeatAckMakesItReconnect(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	start(t, f)
-	s := f.open()
+	s := f.accept()
 	s.answers.Store(false)
+	s.welcome(impatientWelcome())
 	again := f.open()
 	if again.hello.GetInstanceId() != s.hello.GetInstanceId() ||
 		again.hello.GetResumeToken() != "resume" {

@@ -96,7 +96,9 @@ func TestC37ASchedulerThatStandsStillIsNoticed(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	r := start(t, f)
-	f.open().answers.Store(false)
+	silent := f.accept()
+	silent.answers.Store(false)
+	silent.welcome(impatientWelcome())
 	f.open().heartbeat()
 	if !r.Health().Connected {
 		t.Error("it is not connected")

@@ -117,8 +117,8 @@ func (c *Client) Rerun(ctx context.Context, name string, params any) (*clawjobpb
 	return c.runs.RerunRun(ctx, &clawjobpb.RerunRunRequest{Name: name, Params: payload})
 }
 
-// Wait waits until a run has ended and returns it, however it ended. It outlives lost connections;
-// the context bounds it.
+// Wait waits until a run has ended and returns it, however it ended. Once the server has answered, it
+// outlives lost connections; the context bounds it.
 func (c *Client) Wait(ctx context.Context, name string) (*clawjobpb.Run, error) {
 	name, err := c.name("runs", name)
 	if err != nil {
@@ -143,7 +143,8 @@ func (c *Client) Wait(ctx context.Context, name string) (*clawjobpb.Run, error) 
 }
 
 // Watch tells the current state of each run, then every change of it, for as long as the loop goes
-// on; it outlives lost connections and the server's own end of a stream. A non-empty token, from an
+// on. Once the server has answered, it outlives lost connections and the server's own end of a
+// stream. A non-empty token, from an
 // earlier event, goes on from there. An event of TYPE_RESET says that changes were missed: what was
 // known is to be dropped, and the current state follows. An error is the last of the sequence.
 func (c *Client) Watch(
@@ -203,11 +204,15 @@ func following[T any](
 	}
 }
 
-// follow decides whether and when a lost stream is opened again.
-type follow struct{ failures int }
+// follow decides whether and when a lost stream is opened again: for ever once it has worked, a few
+// times before.
+type follow struct {
+	failures  int
+	hasWorked bool
+}
 
 // worked makes the next wait a short one.
-func (f *follow) worked() { f.failures = 0 }
+func (f *follow) worked() { f.failures, f.hasWorked = 0, true }
 
 // after waits, or returns the loss itself when another try could not help. Streams that the server
 // ends in order are opened again, too.
@@ -217,7 +222,7 @@ func (f *follow) after(ctx context.Context, err error) error {
 	}
 	code := status.Code(err)
 	lost := code == codes.Unavailable || code == codes.ResourceExhausted && retryAfterOf(err) > 0
-	if !errors.Is(err, io.EOF) && !lost {
+	if !errors.Is(err, io.EOF) && (!lost || !f.hasWorked && f.failures+1 == triesMax) {
 		return err
 	}
 	wait := min(followWaitFirst<<min(f.failures, 10), followWaitMax)

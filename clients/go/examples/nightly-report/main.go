@@ -76,11 +76,17 @@ func read(ctx context.Context, run *clawjob.Run, params Report, first, last int)
 	}
 }
 
-func main() {
-	slog.SetDefault(slog.New(clawjob.LogHandler(slog.NewTextHandler(os.Stderr, nil), nil)))
-	x := clawjob.NewExecutor(clawjob.Config{Slots: 4})
+// executor is what this program runs.
+func executor(config clawjob.Config) *clawjob.Executor {
+	x := clawjob.NewExecutor(config)
 	clawjob.Handle(x, "nightly-report", nightlyReport,
 		clawjob.MaxConcurrency(2), clawjob.Description("Makes the report of a month."))
+	return x
+}
+
+func main() {
+	slog.SetDefault(slog.New(clawjob.LogHandler(slog.NewTextHandler(os.Stderr, nil), nil)))
+	x := executor(clawjob.Config{Slots: 4})
 	if err := x.Run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"clawjob.dev/go/clawjob"
 	"clawjob.dev/go/clawjobpb"
 	"clawjob.dev/go/clawjobtest"
+	"clawjob.dev/go/internal/testnode"
 )
 
 func TestASecondAttemptGoesOnFromTheCheckpointOfTheFirst(t *testing.T) {
@@ -41,5 +43,53 @@ func TestAnEmptyReportIsNotTriedAgain(t *testing.T) {
 	run := clawjobtest.Run(t.Context(), nightlyReport, map[string]any{"month": "2026-11", "rows": 0})
 	if run.Failure == nil || !run.Failure.NonRetryable {
 		t.Errorf("%+v", run)
+	}
+}
+
+func TestEndToEndItIsMadeOverARetryAndCanBeKilled(t *testing.T) {
+	const app = "billing"
+	n := testnode.New(t)
+	client := n.Client(app)
+	x := executor(clawjob.Config{
+		Endpoints: []string{n.URL()}, App: app, Token: n.ExecutorToken(app), NoSignals: true,
+		ShutdownGrace: time.Second,
+	})
+	done := make(chan error, 1)
+	go func() { done <- x.Run(context.Background()) }()
+	_, err := client.CreateJob(t.Context(), &clawjobpb.Job{
+		Name: "nightly", Handler: "nightly-report", Retry: &clawjobpb.RetryPolicy{MaxAttempts: 2},
+		Overlap: clawjobpb.OverlapPolicy_OVERLAP_POLICY_ALLOW,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trigger := func(params Report) *clawjobpb.Run {
+		run, err := client.Trigger(t.Context(), "nightly", clawjob.TriggerOptions{Params: params})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	made := trigger(Report{Month: "2026-11", Rows: 1000, BreaksAt: 550})
+	slow := trigger(Report{Month: "2026-12", Rows: 1000, PauseMs: 60_000})
+	if _, err := client.Wait(t.Context(), made.GetName()); err != nil {
+		t.Fatal(err)
+	}
+	made, err = client.GetRun(t.Context(), made.GetName())
+	if err != nil || made.GetState() != clawjobpb.RunState_RUN_STATE_SUCCEEDED ||
+		made.GetAttempt() != 2 || made.GetProgress() != 1 ||
+		string(made.GetOutput().GetData()) != `{"month":"2026-11","rows":1000}` {
+		t.Errorf("%v, %v", made, err)
+	}
+	if _, err := client.CancelRun(t.Context(), slow.GetName(), clawjob.CancelOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	slow, err = client.Wait(t.Context(), slow.GetName())
+	if err != nil || slow.GetState() != clawjobpb.RunState_RUN_STATE_CANCELED {
+		t.Errorf("%v, %v", slow, err)
+	}
+	x.Drain()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

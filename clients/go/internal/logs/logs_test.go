@@ -66,12 +66,13 @@ func TestRecordsAreBoundedAndCanBeSentWhateverTheySay(t *testing.T) {
 	sink := NewSink(nil)
 	var fields []Field
 	for i := range 100 {
-		fields = append(fields, Field{fmt.Sprint("f", i), strings.Repeat("\xff", 5000)})
+		name := fmt.Sprint("f", i, strings.Repeat("n", 5000))
+		fields = append(fields, Field{name, strings.Repeat("\xff", 5000)})
 	}
-	sink.Push(time.Now(), info, "\xfe", fields)
+	sink.Push(time.Now(), info, strings.Repeat("\xfe", 50_000), fields)
 	records, _ := sink.Drain()
 	data, err := proto.Marshal(records[0])
-	if err != nil || len(records[0].GetFields()) != FieldsMax || len(data) > 48<<10 {
+	if err != nil || len(records[0].GetFields()) != FieldsMax || len(data) > chunkBytesDefault {
 		t.Errorf("%d bytes, %d fields: %v", len(data), len(records[0].GetFields()), err)
 	}
 }

@@ -28,8 +28,11 @@ const (
 	chunkBytes = 48 << 10
 	// messageBytesMax is the longest message of a record; a longer one is cut in the middle.
 	messageBytesMax = 16 << 10
-	// fieldBytesMax is the longest name or value of a field; a longer one is cut in the middle.
+	// fieldBytesMax is the longest value of a field; a longer one is cut in the middle.
 	fieldBytesMax = 1 << 10
+	// fieldNameBytesMax is the longest name of a field; a longer one is cut in the middle. With it the
+	// largest record fits into a chunk.
+	fieldNameBytesMax = 128
 )
 
 // Sink is where a handler's log records go until they are sent. It is safe for concurrent use.
@@ -89,7 +92,7 @@ func (s *Sink) Push(now time.Time, level clawjobpb.LogLevel, message string, fie
 	if len(fields) > 0 {
 		record.Fields = make(map[string]string, min(len(fields), FieldsMax))
 		for _, field := range fields[:min(len(fields), FieldsMax)] {
-			name := wire.Cut(field.Name, fieldBytesMax)
+			name := wire.Cut(field.Name, fieldNameBytesMax)
 			record.Fields[name] = wire.Cut(field.Value, fieldBytesMax)
 		}
 	}

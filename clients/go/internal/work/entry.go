@@ -15,6 +15,9 @@ import (
 // NewEntry puts a typed function behind the untyped form.
 func NewEntry[P, O any](name string, handler func(context.Context, P) (O, error)) *Entry {
 	params, faults := schema.Of(reflect.TypeFor[P]())
+	if handler == nil {
+		faults = append(faults, "the function is nil; give one")
+	}
 	return &Entry{
 		Name:   name,
 		Schema: params.Text(),

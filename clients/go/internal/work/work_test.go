@@ -178,7 +178,8 @@ func TestBadAndDoubleNamesAreFaults(t *testing.T) {
 	r.Add(&Entry{Name: "count"})
 	r.Add(&Entry{Name: "no spaces"})
 	r.Add(&Entry{Name: ""})
-	if len(r.Faults()) != 3 {
+	r.Add(NewEntry[struct{}, struct{}]("nil", nil))
+	if len(r.Faults()) != 4 {
 		t.Errorf("%v", r.Faults())
 	}
 	if _, failure := r.Prepare("other", nil); failure.GetCode() != wire.CodeUnknownHandler {
