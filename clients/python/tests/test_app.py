@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import threading
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ import pytest
 
 from clawjob import App
 from clawjob.v1 import types_pb2 as types
+from clawjob.wire import duration
 from tests.conftest import Started
 from tests.fake import Fake, command, soon
 from tests.handlers import Gate, make_app
@@ -67,6 +69,31 @@ def test_a_with_block_drains(fake: Fake, gate: Gate) -> None:
         session.heartbeat()
         threading.Timer(0.1, session.end).start()
     assert not app.health().connected
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def forks(params: list[int]) -> list[int]:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return pool.map(square, params)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_handler_that_forks_does_the_session_no_harm(fake: Fake, gate: Gate) -> None:
+    app = make_app([fake.url], gate)
+    app.handler("forks")(forks)
+    with app.start():
+        session = fake.open(heartbeat_interval=duration(0.1))
+        session.begin(command("R1", "forks", "[1,2,3]"))
+        result = session.result()
+        assert result.output.data == b"[1, 4, 9]"
+        session.ack(result)
+        for _ in range(3):
+            session.heartbeat()
+        assert fake.dials == 1
+        session.end()
 
 
 def test_the_wrapped_function_stays_what_it_was() -> None:

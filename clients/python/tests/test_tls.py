@@ -71,6 +71,15 @@ def test_c58_a_session_over_mutual_tls(authority: Authority, serve: Serve, start
     secure.open().heartbeat()
 
 
+def test_c58_the_authorities_of_the_system_are_trusted(
+    authority: Authority, serve: Serve, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    secure = serve(authority.server())
+    start([secure.url])
+    secure.open().heartbeat()
+
+
 def test_c58_strangers_get_no_session_and_are_told_why(
     authority: Authority,
     serve: Serve,

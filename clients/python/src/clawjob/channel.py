@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -16,6 +19,13 @@ KEEPALIVE: list[tuple[str, Any]] = [
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 ]
+#: Where systems keep their bundle of authorities, for a Python that looks elsewhere.
+_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
 #: Trailer in which a server sends a status with details.
 _DETAILS = "grpc-status-details-bin"
 #: Most detail messages that are looked at.
@@ -42,10 +52,20 @@ def credentials(connection: Connection) -> grpc.ChannelCredentials:
     """TLS for a connection."""
     identity = connection.identity
     return grpc.ssl_channel_credentials(
-        root_certificates=connection.ca,
+        root_certificates=connection.ca or _system_roots(),
         private_key=identity.key if identity else None,
         certificate_chain=identity.certificate if identity else None,
     )
+
+
+def _system_roots() -> bytes | None:
+    """The authorities that this machine trusts. gRPC would take a list of its own, which knows
+    nothing of a company's authority; None leaves it to that where the machine has no bundle."""
+    for path in (ssl.get_default_verify_paths().cafile, *_BUNDLES):
+        if path is not None:
+            with suppress(OSError):
+                return Path(path).read_bytes()
+    return None
 
 
 def status_details(error: grpc.RpcError) -> Status:

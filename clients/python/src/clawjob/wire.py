@@ -105,9 +105,5 @@ def failure_info(message: types.Failure) -> FailureInfo:
     )
 
 
-def copy_ref(ref: types.AttemptRef, fence: int) -> types.AttemptRef:
-    """The same attempt under another fence."""
-    return types.AttemptRef(run_id=ref.run_id, attempt=ref.attempt, fence=fence)
-
-
+# The contract's messages are used under these names everywhere.
 __all__ = ["JSON", "pb", "types"]
