@@ -109,7 +109,7 @@ def sleep(params: Millis, ctx: Context) -> str:
 def spin(params: Millis) -> str:
     end = time.monotonic() + params.ms / 1000
     while time.monotonic() < end:
-        time.sleep(0.001)
+        pass
     return "spun"
 
 

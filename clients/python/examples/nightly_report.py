@@ -1,5 +1,5 @@
-"""A longer job: it tells its progress, goes on from its checkpoint after a failure, stops when it
-is told to, and says when another attempt cannot help.
+"""The nightly report: an executor whose one handler tells its progress, goes on from its checkpoint
+after a failure, stops when it is told to, and says when another attempt cannot help.
 
     CLAWJOB_APP=billing CLAWJOB_TOKEN_FILE=billing.token python nightly_report.py
 """
@@ -12,48 +12,56 @@ from dataclasses import dataclass
 import clawjob
 from clawjob import Context, Failure
 
-#: Customers that are reported on between two checkpoints.
+#: How many rows are read between two checkpoints.
 BATCH = 100
 
 log = logging.getLogger("nightly_report")
-app = clawjob.App()
+app = clawjob.App(slots=4)
 
 
 @dataclass
 class Report:
+    #: Which month, such as 2026-11.
     month: str
-    #: How many customers there are.
-    customers: int = 1000
-    #: How long each takes, in seconds.
-    seconds_each: float = 0.0
-    #: The ledger breaks down once, at this customer.
-    breaks_at: int | None = None
+    #: How many rows it has.
+    rows: int = 1000
+    #: Shows what a retry does: the source breaks down once, at this row.
+    breaks_at: int = 0
+    #: How long each hundred rows take.
+    pause_ms: int = 0
 
 
-class LedgerDownError(Exception):
-    """The ledger does not answer."""
+@dataclass
+class Summary:
+    month: str
+    rows: int
 
 
 @app.handler("nightly-report", max_concurrency=2)
-def nightly_report(report: Report, ctx: Context) -> str:
-    """Adds up a month for each customer."""
-    if report.customers == 0:
-        raise Failure("NO_CUSTOMERS", "there is nobody to report on", non_retryable=True)
+def nightly_report(report: Report, ctx: Context) -> Summary:
+    """Makes the report of a month."""
+    if report.rows == 0:
+        raise Failure("NO_ROWS", "there is nothing to report", non_retryable=True)
     done = ctx.checkpoint(int) or 0
-    if done:
-        log.info("going on at customer %d, attempt %d", done, ctx.attempt)
-    while done < report.customers:
+    log.info("making the report of %s, attempt %d, from row %d", report.month, ctx.attempt, done)
+    while done < report.rows:
+        # Canceled, timed out, or the executor ends: `Stopped` says which, and nobody catches it.
         ctx.check()
-        end = min(done + BATCH, report.customers)
-        breaks = report.breaks_at is not None and done <= report.breaks_at < end
-        if breaks and ctx.attempt == 1:
-            raise LedgerDownError(f"no answer at customer {report.breaks_at}")
-        ctx.sleep(report.seconds_each * (end - done))
-        done = end
+        following = min(done + BATCH, report.rows)
+        read(report, ctx, done, following)
+        done = following
         ctx.save_checkpoint(done)
-        ctx.progress(done / report.customers, f"{done} customers")
-    log.info("the report for %s is ready", report.month)
-    return f"report for {report.month}: {done} customers"
+        ctx.progress(done / report.rows, f"{done} rows")
+    log.info("the report is ready")
+    return Summary(report.month, done)
+
+
+def read(report: Report, ctx: Context, first: int, last: int) -> None:
+    """Stands for the work on the rows from first to last."""
+    if ctx.attempt == 1 and first < report.breaks_at <= last:
+        broken = OSError(f"row {report.breaks_at}: the source broke down")
+        raise Failure("SOURCE_DOWN", str(broken), retry_after=1) from broken
+    ctx.sleep(report.pause_ms / 1000)
 
 
 if __name__ == "__main__":

@@ -200,19 +200,17 @@ def test_the_example_goes_on_from_its_checkpoint_and_tells_its_progress(
     example = Program([sys.executable, "examples/nightly_report.py"], node.executor_env(), ROOT)
     example.line_with("with the scheduler at")
     try:
-        params = {"month": "2026-11", "customers": 500, "breaks_at": 250}
-        retry = {"max_attempts": 3, "initial_backoff": "100ms"}
-        job(admin, "nightly-report", "nightly-report", params=params, retry=retry)
+        params = {"month": "2026-11", "rows": 500, "breaks_at": 250}
+        job(admin, "nightly-report", "nightly-report", params=params, retry={"max_attempts": 3})
         run = admin.jobs.trigger("nightly-report")
         texts = [record.record.message for record in admin.runs.tail_logs(run)]
         ended = admin.runs.wait(run, timeout=PATIENCE, check=True)
-        assert output_of(ended) == "report for 2026-11: 500 customers"
+        assert output_of(ended) == {"month": "2026-11", "rows": 500}
         assert ended.attempt == 2
-        assert ended.attempts[0].failure.type.endswith("LedgerDownError")
-        assert "going on at customer 200, attempt 2" in texts
-        assert (ended.progress, ended.progress_message) == (1.0, "500 customers")
-        slow = {"month": "2026-12", "customers": 500, "seconds_each": 1}
-        run = admin.jobs.trigger("nightly-report", slow)
+        assert ended.attempts[0].failure.code == "SOURCE_DOWN"
+        assert "making the report of 2026-11, attempt 2, from row 200" in texts
+        assert (ended.progress, ended.progress_message) == (1.0, "500 rows")
+        run = admin.jobs.trigger("nightly-report", {"month": "2026-12", "pause_ms": 20_000})
         soon("the run", lambda: state_of(admin.runs.get(run)) == "RUNNING")
         admin.runs.cancel(run)
         assert state_of(admin.runs.wait(run, timeout=PATIENCE)) == "CANCELED"

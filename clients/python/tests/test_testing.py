@@ -183,20 +183,21 @@ def test_a_failure_of_its_own_is_seen() -> None:
 
 
 def test_the_example_goes_on_from_its_checkpoint() -> None:
-    params = {"month": "2026-11", "customers": 500, "breaks_at": 250}
+    params = {"month": "2026-11", "rows": 500, "breaks_at": 250}
     first = run_handler(nightly_report, params)
     assert first.failure is not None
-    assert first.failure.message == "no answer at customer 250"
+    assert (first.failure.code, first.failure.type) == ("SOURCE_DOWN", "OSError")
+    assert first.failure.retry_after == 1
     assert first.checkpoint(int) == 200
     second = run_handler(nightly_report, params, attempt=2, checkpoint=first.checkpoint())
-    assert second.output == "report for 2026-11: 500 customers"
-    assert second.progress == (1.0, "500 customers")
-    assert second.logged("going on at customer 200")
+    assert second.output == {"month": "2026-11", "rows": 500}
+    assert second.progress == (1.0, "500 rows")
+    assert second.logged("from row 200")
 
 
 def test_the_example_stops_and_says_when_a_retry_cannot_help() -> None:
-    slow = {"month": "2026-11", "seconds_each": 1}
+    slow = {"month": "2026-11", "pause_ms": 20_000}
     assert run_handler(nightly_report, slow, stop=StopReason.USER).outcome is Outcome.CANCELED
-    run = run_handler(nightly_report, {"month": "2026-11", "customers": 0})
+    run = run_handler(nightly_report, {"month": "2026-11", "rows": 0})
     assert run.failure is not None
-    assert run.failure.non_retryable
+    assert (run.failure.code, run.failure.non_retryable) == ("NO_ROWS", True)
