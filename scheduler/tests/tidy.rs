@@ -183,3 +183,59 @@ fn files_can_be_read_in_one_sitting() {
         }
     }
 }
+
+/// What users of such systems ran into, line by line: id, where it is shown, whether its test is
+/// still to come, and what must hold.
+const BEHAVIOURS: &str = include_str!("data/behaviours.tsv");
+
+/// A line of the list: id, where, still to come.
+fn behaviours() -> Vec<(&'static str, &'static str, bool)> {
+    let line = |line: &'static str| {
+        let parts: Vec<&str> = line.split('\t').collect();
+        let &[id, place, pending, summary] = &parts[..] else { panic!("four columns: {line:?}") };
+        assert!(["here", "cluster", "console", "sdk"].contains(&place), "{line}");
+        assert!(["pending", "-"].contains(&pending) && !summary.is_empty(), "{line}");
+        (id, place, pending == "pending")
+    };
+    BEHAVIOURS.lines().map(line).collect()
+}
+
+/// The ids that the name of a test begins with: `x36_r48_a_kill_takes_all` has two.
+fn ids_of(name: &str) -> Vec<String> {
+    let is_id = |part: &&str| {
+        part.strip_prefix(['x', 'r'])
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    name.split('_').take_while(is_id).map(str::to_uppercase).collect()
+}
+
+#[test]
+fn each_behaviour_has_a_test_that_carries_its_id() {
+    let mut shown: Vec<String> = Vec::new();
+    for part in ["scheduler", "executor-rs", "clients", "proto", "migrations"] {
+        for path in rust_files(&root().join("..").join(part)) {
+            let text = fs::read_to_string(&path).expect("readable");
+            let names = text.lines().filter_map(|line| line.trim_start().split_once("fn "));
+            shown.extend(names.flat_map(|(_, name)| ids_of(name.split('(').next().unwrap_or(""))));
+        }
+    }
+    let listed = behaviours();
+    let mut faults = Vec::new();
+    for (at, (id, place, pending)) in listed.iter().enumerate() {
+        let has_test = shown.iter().any(|name| name == id);
+        if listed[..at].iter().any(|(other, ..)| other == id) {
+            faults.push(format!("{id} is listed twice"));
+        }
+        if *place == "here" && !pending && !has_test {
+            faults.push(format!("{id} has no test: a fn named {}_...", id.to_lowercase()));
+        }
+        if *pending && has_test {
+            faults.push(format!("{id} has its test: put - for pending in behaviours.tsv"));
+        }
+    }
+    shown.retain(|id| !listed.iter().any(|(other, ..)| other == id));
+    faults.extend(shown.iter().map(|id| format!("a test carries {id}, which is not listed")));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let pending: Vec<_> = listed.iter().filter(|(.., pending)| *pending).map(|l| l.0).collect();
+    println!("still to come: {}", pending.join(" "));
+}

@@ -253,7 +253,7 @@ fn s12_an_executor_that_answers_no_kill_is_evicted_after_a_minute() {
 }
 
 #[test]
-fn r7_a_kill_of_something_unknown_is_reported_once() {
+fn ack_r7_a_kill_of_something_unknown_is_reported_once() {
     let mut world = World::new();
     let mut executor = world.connect("a", 4);
     world.start(&mut executor, attempt(1));

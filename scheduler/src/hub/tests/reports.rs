@@ -23,7 +23,7 @@ fn heartbeat(listed: &[(AttemptRef, bool)], last_command_seq: u64) -> Up {
 }
 
 #[test]
-fn r3_a_heartbeat_that_knows_the_command_and_not_the_attempt_is_evidence() {
+fn ack_r3_a_heartbeat_that_knows_the_command_and_not_the_attempt_is_evidence() {
     let mut world = World::new();
     let mut executor = world.connect("a", 4);
     let run = world.send(&mut executor, attempt(1));
@@ -37,7 +37,7 @@ fn r3_a_heartbeat_that_knows_the_command_and_not_the_attempt_is_evidence() {
 }
 
 #[test]
-fn r5_a_frame_that_names_an_attempt_implies_its_ack() {
+fn ack_r5_a_frame_that_names_an_attempt_implies_its_ack() {
     let progress = |attempt| {
         Up::Progress(Progress { r#ref: Some(wire::to_ref(attempt)), ..Progress::default() })
     };
@@ -52,7 +52,7 @@ fn r5_a_frame_that_names_an_attempt_implies_its_ack() {
 }
 
 #[test]
-fn r4_a_listing_under_a_lower_fence_counts_for_the_higher_one() {
+fn ack_r4_a_listing_under_a_lower_fence_counts_for_the_higher_one() {
     let mut world = World::new();
     let mut executor = world.connect("a", 4);
     let again = AttemptRef { fence: 2, ..attempt(1) };
@@ -87,7 +87,7 @@ fn a_running_attempt_that_nobody_knows_is_asked_about_and_a_finished_one_is_not(
 }
 
 #[test]
-fn r6_an_older_session_still_brings_results_and_nothing_else() {
+fn ack_r6_an_older_session_still_brings_results_and_nothing_else() {
     let mut world = World::new();
     let mut old = world.connect("a", 4);
     world.start(&mut old, attempt(1));
@@ -122,7 +122,7 @@ fn chunk(attempt: AttemptRef, first_seq: u64, records: usize, bytes: usize) -> U
 }
 
 #[test]
-fn r9_logs_after_the_result_are_dropped_and_acknowledged() {
+fn ack_r9_logs_after_the_result_are_dropped_and_acknowledged() {
     let mut world = World::new();
     let mut executor = world.connect("a", 4);
     world.start(&mut executor, attempt(1));

@@ -66,7 +66,7 @@ async fn cancel(bench: &Bench, attempt: AttemptRef) {
 }
 
 #[tokio::test]
-async fn r7_a_kill_that_finds_nothing_cancels_the_run() {
+async fn ack_r7_a_kill_that_finds_nothing_cancels_the_run() {
     let mut bench = Bench::new(RetryPolicy::default()).await;
     let mut executor = bench.executor("a").await;
     let attempt = bench.start(1, &mut executor).await;
@@ -106,7 +106,7 @@ async fn x23_a_process_that_was_replaced_loses_its_run_which_is_tried_again() {
 }
 
 #[tokio::test]
-async fn r8_logs_are_acknowledged_once_stored_and_come_before_the_result() {
+async fn ack_r8_logs_are_acknowledged_once_stored_and_come_before_the_result() {
     let mut bench = Bench::new(RetryPolicy::default()).await;
     let mut executor = bench.executor("a").await;
     let attempt = bench.start(1, &mut executor).await;
