@@ -48,7 +48,7 @@ pub(crate) fn brief(error: &CliError) -> String {
 fn status_lines(status: &Status, lines: &mut Vec<String>) {
     let details = status.get_error_details();
     let reason = details.error_info().map(|info| text::line(&info.reason).into_owned());
-    let code = code_name(status.code());
+    let code = clawjob_proto::code_word(status.code());
     let kind = match &reason {
         Some(reason) if !reason.is_empty() => format!("{code}, {reason}"),
         _ => code.into(),
@@ -142,28 +142,6 @@ fn remedy(code: Code, reason: &str) -> Option<&'static str> {
         (_, Code::Internal | Code::Unknown) => "the server's log has more under the request id",
         _ => return None,
     })
-}
-
-fn code_name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
-    }
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use super::{
     caller::RequestId,
     gate::Gate,
     json_error,
-    status::{ApiError, code_word, complete, into_grpc_response},
+    status::{ApiError, complete, into_grpc_response},
 };
 use crate::telemetry::metrics::{RequestLabel, metrics};
 
@@ -177,7 +177,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
 
 /// Notes the end of a call.
 fn count(method: &str, code: Code) {
-    let label = RequestLabel { method: method.to_owned(), code: code_word(code) };
+    let label = RequestLabel { method: method.to_owned(), code: clawjob_proto::code_word(code) };
     metrics().api_requests.get_or_create(&label).inc();
     tracing::debug!(?code, "answered");
 }

@@ -14,7 +14,9 @@ use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 
-use super::status::{ApiError, code_word, complete, into_grpc_response};
+use clawjob_proto::code_word;
+
+use super::status::{ApiError, complete, into_grpc_response};
 
 /// The detail messages; without them details go out without their readable form.
 static DETAILS: LazyLock<DescriptorPool> = LazyLock::new(|| {

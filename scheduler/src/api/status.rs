@@ -19,6 +19,9 @@ pub const VIOLATIONS_MAX: usize = 100;
 /// How long a caller should wait before it repeats a call that met a database out of reach.
 pub const STORAGE_RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// How the transport begins to tell of a message that is none.
+const UNREADABLE: &str = "failed to decode Protobuf message";
+
 static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// A kind of thing that has a name, for `ResourceInfo` and for reasons such as `JOB_NOT_FOUND`.
@@ -382,42 +385,21 @@ pub fn complete(headers: &mut HeaderMap, request_id: &str) -> Code {
         return Code::Ok;
     };
     let mut details = status.get_error_details();
+    let (mut code, mut message) = (status.code(), status.message().to_owned());
     if details.error_info().is_none() {
-        details.set_error_info(transport_reason(status.code()), ERROR_DOMAIN, HashMap::new());
+        // The transport takes a message that it can't read for a fault of its own.
+        if let Some(why) = message.strip_prefix(UNREADABLE) {
+            (code, message) =
+                (Code::InvalidArgument, format!("the request message can't be read{why}"));
+        }
+        details.set_error_info(transport_reason(code), ERROR_DOMAIN, HashMap::new());
     }
     details.set_request_info(request_id, "");
-    let completed = Status::with_error_details_and_metadata(
-        status.code(),
-        status.message(),
-        details,
-        status.metadata().clone(),
-    );
+    let completed =
+        Status::with_error_details_and_metadata(code, message, details, status.metadata().clone());
     // Only a value that is no header text can fail; the status then goes out as it came.
     let _ = completed.add_header(headers);
-    status.code()
-}
-
-/// The code as the contract of gRPC writes it.
-pub fn code_word(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
-    }
+    code
 }
 
 /// The reason of a status that no handler made.
@@ -504,6 +486,16 @@ mod tests {
         let details = status.get_error_details();
         assert_eq!(details.request_info().expect("RequestInfo").request_id, "req-1");
         assert_eq!(details.error_info().expect("ErrorInfo").reason, "NOT_IMPLEMENTED");
+    }
+
+    #[test]
+    fn a_message_that_is_none_is_the_callers_fault() {
+        let mut headers = HeaderMap::new();
+        let said = "failed to decode Protobuf message: invalid tag value: 0";
+        Status::new(Code::Internal, said).add_header(&mut headers).expect("adds");
+        assert_eq!(complete(&mut headers, "req-1"), Code::InvalidArgument);
+        let status = Status::from_header_map(&headers).expect("a status");
+        assert_eq!(status.message(), "the request message can't be read: invalid tag value: 0");
     }
 
     #[test]

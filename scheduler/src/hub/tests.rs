@@ -2,6 +2,7 @@
 
 mod commands;
 mod contact;
+mod hostile;
 mod invariants;
 mod reports;
 mod resume;

@@ -2,6 +2,8 @@
 
 use clawjob_proto::v1::{OverlapPolicy, job, schedule::Trigger};
 
+use proptest::strategy::Strategy as _;
+
 use super::*;
 use crate::apply::friendly;
 
@@ -162,4 +164,65 @@ fn an_endless_alias_does_not_fill_the_memory() {
         text.push_str(&format!("a{level}: &a{level} [{refs}]\n"));
     }
     assert!(parse(&text, None).is_err());
+}
+
+const NEARLY: [&str; 26] = [
+    "name: demo/one",
+    "app: demo",
+    "jobs:",
+    "- {name: a, handler: h}",
+    "handler: h",
+    "cron: [",
+    "every: 1m30s",
+    "every: -5s",
+    "schedules: [{cron: '* * * * *', interval: 5s}]",
+    "schedules: 5",
+    "params: {a: {b: [1, 2, {c: d}]}}",
+    "params: !!binary x",
+    "labels: {v: 1.10, ~: x}",
+    "---",
+    "&a {x: *a}",
+    "<<: {a: 1}",
+    "timeout: 99999999999999999999h",
+    "retry: {maxAttempts: 1e99}",
+    "? [a]",
+    "placement: {route: nowhere}",
+    "on_success: [a, a]",
+    "state: 3",
+    "priority: .nan",
+    "name: 'apps/-/jobs/x'",
+    "name: \"\\u0000\"",
+    "  - [",
+];
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig {
+        failure_persistence: None,
+        ..proptest::prelude::ProptestConfig::with_cases(2000)
+    })]
+
+    #[test]
+    fn any_file_is_jobs_or_faults_that_name_their_place(
+        lines in proptest::collection::vec(
+            proptest::prop_oneof![
+                8 => proptest::sample::select(&NEARLY[..]).prop_map(str::to_owned),
+                1 => "\\PC{0,40}",
+            ],
+            0..8,
+        ),
+        app in proptest::option::of("[a-z]{1,4}"),
+    ) {
+        let text = lines.join("\n");
+        match parse(&text, app.as_deref()) {
+            Ok(wanted) => {
+                for job in &wanted.jobs {
+                    proptest::prop_assert!(names::split(&job.name).is_some(), "{text}");
+                }
+            }
+            Err(faults) => {
+                proptest::prop_assert!(!faults.is_empty(), "{text}");
+                proptest::prop_assert!(faults.iter().all(|fault| !fault.is_empty()), "{text}");
+            }
+        }
+    }
 }

@@ -1,0 +1,18 @@
+//! Input from people who mean harm or make mistakes: a value or a clear error comes back, never a
+//! panic, a hang, or a word of another app.
+//!
+//! Each test begins with the inputs that were kept in `data/hostile.jsonl`, then makes new ones:
+//! some seconds' worth, or many more with `CLAWJOB_SOAK=1`. An input that finds a fault goes there.
+
+#[path = "hostile/calls.rs"]
+mod calls;
+#[path = "hostile/config.rs"]
+mod config;
+#[path = "hostile/frames.rs"]
+mod frames;
+#[path = "hostile/input.rs"]
+mod input;
+#[path = "hostile/lists.rs"]
+mod lists;
+#[path = "hostile/stage.rs"]
+mod stage;
