@@ -161,7 +161,7 @@ cases! {
         a_replan_sees_the_job_as_it_will_be_and_its_partition,
         a_change_under_an_old_version_changes_nothing,
         a_change_plans_the_runs_to_come_anew,
-        a_pause_drops_the_due_runs_too_but_none_that_was_sent,
+        a_pause_skips_the_due_runs_too_but_none_that_was_sent,
         a_restarted_schedule_forgets_what_it_missed,
         a_run_that_has_ended_is_not_planned_anew,
         owners_load_what_changed,

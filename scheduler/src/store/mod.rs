@@ -13,6 +13,7 @@
 //!   same transaction: the partition's owner collects it each second, or at once after a [`Topic`].
 //! * Times are the caller's (`now` is a parameter), in whole microseconds.
 
+mod fields;
 pub mod log_chunk;
 pub mod ops;
 pub mod postgres;
@@ -41,6 +42,8 @@ pub const OWNER_BATCH_MAX: usize = 256;
 pub const RESULT_BATCH_MAX: usize = 256;
 /// Ends that are followed up in one transaction.
 pub const FOLLOW_BATCH_MAX: usize = 256;
+/// Jobs of one name whose runs are listed together: the living one and those deleted before it.
+pub const NAMESAKES_MAX: u32 = 100;
 /// Hints that may wait for a slow subscriber; older ones are dropped, since a sweep finds all.
 pub const HINTS_MAX: usize = 1024;
 
@@ -292,9 +295,9 @@ pub trait Store: Send + Sync + 'static {
     async fn create_job(&self, job: &NewJob, replan: Replan, now: DateTime<Utc>) -> Result<Job>;
 
     /// Changes a job under its partition's row lock: raises `jobs_version`, removes the unsent
-    /// planned runs (those due after `now`; all of them if `change` says so), applies the change
-    /// and inserts what `replan` returns, in one transaction. `Conflict` also when the chain of a
-    /// new spec leads back to the job.
+    /// planned runs that are not due, ends those whose fire time has come as SKIPPED if `change`
+    /// says so, applies the change and inserts what `replan` returns, in one transaction. `Conflict`
+    /// also when the chain of a new spec leads back to the job.
     async fn change_job(
         &self,
         job: JobId,
@@ -309,6 +312,10 @@ pub trait Store: Send + Sync + 'static {
     /// Whether one of the jobs named in `from` (resource names) is `to`, or starts it by
     /// `on_success` or `on_failure`, directly or through others.
     async fn chain_leads_to(&self, from: &[String], to: &str) -> Result<bool>;
+
+    /// Every job that has the name, or had it when it was deleted and is still kept for its runs;
+    /// the newest `NAMESAKES_MAX`.
+    async fn jobs_named(&self, app: &str, name: &str) -> Result<Vec<JobId>>;
 
     /// A page of jobs.
     async fn list_jobs(&self, query: &JobQuery) -> Result<Vec<Job>>;

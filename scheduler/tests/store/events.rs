@@ -80,7 +80,8 @@ pub(crate) async fn a_page_of_events_goes_on_where_the_last_one_ended(f: &Fixtur
 pub(crate) async fn the_last_word_on_a_run_counts(f: &Fixture) {
     let job = f.job("a").await;
     let start = now(f).await;
-    let planned = f.planned(&job, at(-5)).await;
+    let planned = f.planned(&job, at(10)).await;
+    f.store.explain_waiting(&[(planned.run, "no slot".to_owned())]).await.expect("explained");
     let change = |delete| JobChange {
         version: None,
         spec: None,
@@ -90,7 +91,7 @@ pub(crate) async fn the_last_word_on_a_run_counts(f: &Fixture) {
         restart_schedule: false,
         updated_by: "me".to_owned(),
     };
-    let replan = Box::new(|input: &ReplanInput| vec![fire(&input.job, at(-5))]);
+    let replan = Box::new(|input: &ReplanInput| vec![fire(&input.job, at(10))]);
     f.store.change_job(job.id, &change(false), replan, at(1)).await.expect("planned anew");
     until(f, start, &[planned.run], &[]).await;
     let nothing = Box::new(|_: &ReplanInput| Vec::new());

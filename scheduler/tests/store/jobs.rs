@@ -165,8 +165,10 @@ pub(crate) async fn a_change_plans_the_runs_to_come_anew(f: &Fixture) {
     assert_eq!(told, ids(&job, &[5, 6, 7]));
 }
 
-pub(crate) async fn a_pause_drops_the_due_runs_too_but_none_that_was_sent(f: &Fixture) {
-    let job = f.store.create_job(&new(f, "a"), runs_at(&[10, 12]), at(1)).await.expect("a job");
+pub(crate) async fn a_pause_skips_the_due_runs_too_but_none_that_was_sent(f: &Fixture) {
+    let runs = runs_at(&[10, 12, 14]);
+    let job = f.store.create_job(&new(f, "a"), runs, at(1)).await.expect("a job");
+    f.drain_inbox().await;
     let due = f.open(RunId::scheduled(job.id, at(10))).await.attempt_ref();
     let sent = f.dispatched(due).await;
     let by_hand =
@@ -181,6 +183,21 @@ pub(crate) async fn a_pause_drops_the_due_runs_too_but_none_that_was_sent(f: &Fi
     let mut left = vec![sent.run, by_hand.id];
     left.sort_unstable();
     assert_eq!(open_ids(f, job.id).await, left);
+    let skipped = RunId::scheduled(job.id, at(12));
+    let record = f.store.get_run(skipped).await.expect("it is told of");
+    assert_eq!((record.run.state, record.ended_at), (RunState::Skipped, Some(at(13))));
+    assert!(record.run.message.contains("paused"), "{}", record.run.message);
+    assert!(f.drain_inbox().await.ids.contains(&skipped), "the owner hears of it");
+    let gone = f.store.get_run(RunId::scheduled(job.id, at(14))).await;
+    assert!(matches!(gone, Err(StoreError::NotFound(_))), "its time had not come: {gone:?}");
+    let resume = JobChange {
+        state: Some((JobState::Active, None, String::new())),
+        restart_schedule: true,
+        ..change()
+    };
+    f.store.change_job(job.id, &resume, runs_at(&[12, 14]), at(13)).await.expect("resumed");
+    assert!(open_ids(f, job.id).await.contains(&RunId::scheduled(job.id, at(14))));
+    assert!(!open_ids(f, job.id).await.contains(&skipped), "a skip is for good");
 }
 
 pub(crate) async fn a_restarted_schedule_forgets_what_it_missed(f: &Fixture) {

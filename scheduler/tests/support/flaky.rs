@@ -130,6 +130,7 @@ forward! {
     async fn change_job(&self, job: JobId, change: &JobChange, replan: Replan, now: DateTime<Utc>) -> Result<Job>;
     async fn get_job(&self, app: &str, name: &str) -> Result<Job>;
     async fn chain_leads_to(&self, from: &[String], to: &str) -> Result<bool>;
+    async fn jobs_named(&self, app: &str, name: &str) -> Result<Vec<JobId>>;
     async fn list_jobs(&self, query: &JobQuery) -> Result<Vec<Job>>;
     async fn list_revisions(&self, job: JobId, before: u64, limit: u32) -> Result<Vec<Job>>;
     async fn create_run(&self, run: &NewRun, request: Option<&RequestKey>, now: DateTime<Utc>) -> Result<RunId>;

@@ -11,10 +11,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't set up its server must fail")]
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Lines, Write as _},
     net::TcpListener,
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::OnceLock,
     thread,
 };
@@ -24,28 +24,40 @@ use tokio_postgres::{Client, NoTls};
 /// How often a private server is tried: its port may be taken between choosing and using it.
 const START_TRIES: u32 = 5;
 
-/// Makes the directory, tells its name, runs the server until standard input closes, cleans up.
+/// Makes the directory, tells its name, runs the server until standard input closes, cleans up. A
+/// line `down` stops the server in between, and `up` starts it again.
 /// The user may interrupt the tests: the shell outlives that by the moment it needs.
 const KEEPER: &str = r#"
 trap '' INT HUP
 dir=$(mktemp -d "${TMPDIR:-/tmp}/clawjob-test-postgres-XXXXXX") || exit 1
 "$1/initdb" -D "$dir/data" -U clawjob -A trust -E UTF8 --locale=C -N >"$dir/log" 2>&1 \
     || { cat "$dir/log" >&2; rm -rf "$dir"; exit 1; }
-"$1/postgres" -D "$dir/data" -k "$dir" -p "$2" -c listen_addresses=127.0.0.1 \
-    -c max_connections=500 -c shared_buffers=128MB -c fsync="$3" -c max_wal_size=4GB \
-    -c autovacuum_naptime=10s -c log_min_messages=error >>"$dir/log" 2>&1 </dev/null &
-server=$!
+start() {
+    "$1/postgres" -D "$dir/data" -k "$dir" -p "$2" -c listen_addresses=127.0.0.1 \
+        -c max_connections=500 -c shared_buffers=128MB -c fsync="$3" -c max_wal_size=4GB \
+        -c autovacuum_naptime=10s -c log_min_messages=error >>"$dir/log" 2>&1 </dev/null &
+    server=$!
+    tries=0
+    until "$1/pg_isready" -q -h "$dir" -p "$2" -U clawjob -d postgres; do
+        kill -0 "$server" 2>/dev/null || { cat "$dir/log" >&2; rm -rf "$dir"; exit 1; }
+        tries=$((tries + 1)); [ "$tries" -lt 600 ] || { echo "no answer" >&2; break; }
+        sleep 0.1
+    done
+}
+stop() {
+    kill -INT "$server" 2>/dev/null
+    wait "$server" 2>/dev/null
+}
 echo "$dir"
-tries=0
-until "$1/pg_isready" -q -h "$dir" -p "$2" -U clawjob -d postgres; do
-    kill -0 "$server" 2>/dev/null || { cat "$dir/log" >&2; rm -rf "$dir"; exit 1; }
-    tries=$((tries + 1)); [ "$tries" -lt 600 ] || { echo "no answer" >&2; break; }
-    sleep 0.1
-done
+start "$@"
 echo ready
-read -r _
-kill -INT "$server" 2>/dev/null
-wait "$server" 2>/dev/null
+while read -r order; do
+    case "$order" in
+        down) stop; echo down ;;
+        up) start "$@"; echo up ;;
+    esac
+done
+stop
 rm -rf "$dir"
 "#;
 
@@ -62,6 +74,10 @@ struct Keeper {
     shell: Child,
     /// Closed when the process ends; that ends the server.
     stdin: Option<ChildStdin>,
+    /// What it answers.
+    lines: Lines<BufReader<ChildStdout>>,
+    /// Where the server lives.
+    dir: PathBuf,
 }
 
 /// The server that the tests of this process share; loss of power is not their subject.
@@ -105,7 +121,32 @@ impl Server {
         };
         let host = dir.replace('/', "%2F");
         let url = format!("postgresql://clawjob@{host}:{port}/postgres?sslmode=disable");
-        Ok(Self { url, port: Some(port), keeper: Some(Keeper { shell, stdin }) })
+        let keeper = Keeper { shell, stdin, lines, dir: dir.into() };
+        Ok(Self { url, port: Some(port), keeper: Some(keeper) })
+    }
+
+    /// Stops a private server, as an operator does who restarts it.
+    pub fn down(&mut self) {
+        self.order("down");
+    }
+
+    /// Starts it again, with the data and on the port it had.
+    pub fn up(&mut self) {
+        self.order("up");
+    }
+
+    fn order(&mut self, order: &str) {
+        let keeper = self.keeper.as_mut().expect("a private server");
+        let stdin = keeper.stdin.as_mut().expect("it is open");
+        writeln!(stdin, "{order}").unwrap();
+        let done = keeper.lines.next().and_then(Result::ok);
+        assert_eq!(done.as_deref(), Some(order), "the server does not obey");
+    }
+
+    /// What a private server has written into its log.
+    pub fn log(&self) -> String {
+        let keeper = self.keeper.as_ref().expect("a private server");
+        std::fs::read_to_string(keeper.dir.join("log")).unwrap_or_else(|fault| fault.to_string())
     }
 
     /// The connection string over TCP, for tests with something between.

@@ -178,7 +178,8 @@ pub struct JobChange {
     pub state: Option<(JobState, Option<DateTime<Utc>>, String)>,
     /// Delete it.
     pub delete: bool,
-    /// Remove also planned runs that are due and unsent (pause, delete).
+    /// Planned runs whose fire time has come are not sent any more (pause, delete): they end as
+    /// SKIPPED. Without it they stay, and only those to come are planned anew.
     pub drop_due: bool,
     /// Fire times up to `now` are no misfires any more (schedule changed, resumed).
     pub restart_schedule: bool,
@@ -187,6 +188,15 @@ pub struct JobChange {
 }
 
 impl JobChange {
+    /// Why a run that the change keeps from being sent is skipped.
+    pub fn skip_message(&self) -> &'static str {
+        if self.delete {
+            "its job was deleted before the run was sent"
+        } else {
+            "its job was paused before the run was sent"
+        }
+    }
+
     /// The job as it is after the change; `jobs_version` and the like are the store's own.
     pub fn applied(&self, mut job: Job, now: DateTime<Utc>) -> Job {
         job.version += 1;

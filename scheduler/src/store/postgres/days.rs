@@ -15,9 +15,9 @@ use crate::{
 const DAYS_AHEAD: u64 = 3;
 /// Start of a day partition's name; the date follows as `YYYYMMDD`.
 const PREFIX: &str = "ended_run_";
-/// Making or dropping a partition stops all readers for a moment: it waits at most this long for
-/// those that are under way, and is tried again later.
-const LOCK: &str = "SET LOCAL lock_timeout = '1s'";
+/// Making or dropping a partition stops all who read or end runs for a moment, from when it waits
+/// for those that are under way: it waits at most this long, and is tried again later.
+const LOCK: &str = "SET LOCAL lock_timeout = '100ms'";
 
 /// Makes the partitions of today and the days ahead that are missing.
 pub(super) async fn make_ahead(client: &Client, now: DateTime<Utc>) -> Result<()> {

@@ -3,30 +3,25 @@
 
 use tokio_postgres::types::ToSql;
 
-use crate::store::{Result, StoreError, ops::Condition};
+use crate::store::{
+    Result,
+    fields::{job_column, run_column},
+    ops::Condition,
+};
+
+pub(super) use crate::store::fields::Fields;
 
 /// A value of a statement whose text is made for it.
 pub(super) type Value = Box<dyn ToSql + Sync + Send>;
-
-/// What a field of a condition stands for in a table.
-pub(super) struct Fields {
-    /// SQL of a named field.
-    pub(super) column: fn(&str) -> Option<&'static str>,
-    /// SQL of a label whose key is the parameter `KEY`.
-    pub(super) label: &'static str,
-}
 
 /// Fields of `job j JOIN app a`.
 pub(super) const JOB_FIELDS: Fields = Fields {
     column: |field| {
         Some(match field {
-            "state" => "j.state",
-            "name" => "j.name",
-            "next_fire_time" => "j.next_fire_at",
             "handler" => "(j.spec ->> 'handler')",
             "owner" => "(j.spec ->> 'owner')",
             "display_name" => "(j.spec ->> 'display_name')",
-            _ => return None,
+            field => return job_column(field),
         })
     },
     label: "(j.spec -> 'labels' ->> KEY)",
@@ -57,16 +52,6 @@ pub(super) const ENDED_RUN_FIELDS: Fields = Fields {
     label: RUN_LABEL,
 };
 
-fn run_column(field: &str) -> Option<&'static str> {
-    Some(match field {
-        "trigger" => "r.trigger",
-        "executor" => "r.executor",
-        "fire_time" => "r.fire_at",
-        "create_time" => "r.created_at",
-        _ => return None,
-    })
-}
-
 /// The parameters of a statement under way.
 #[derive(Default)]
 pub(super) struct Values(Vec<Value>);
@@ -89,18 +74,15 @@ impl Values {
 /// # Errors
 /// `Internal` for a field that the table does not have: the caller checks names beforehand.
 pub(super) fn sql(condition: &Condition, fields: &Fields, values: &mut Values) -> Result<String> {
-    let column = |field: &str| {
-        (fields.column)(field)
-            .ok_or_else(|| StoreError::Internal(format!("there is no field {field} to filter by")))
-    };
     Ok(match condition {
         // A plain comparison where it can be one: only that finds an index.
         Condition::OneOf { field, values: list, negated } => {
-            let test = format!("{} = ANY({}::text[])", column(field)?, values.bind(list.clone()));
+            let test =
+                format!("{} = ANY({}::text[])", fields.column(field)?, values.bind(list.clone()));
             negate(test, *negated)
         }
         Condition::Time { field, from, until } => {
-            let column = column(field)?;
+            let column = fields.column(field)?;
             let mut tests = Vec::new();
             if let Some(from) = from {
                 tests.push(format!("{column} >= {}::timestamptz", values.bind(*from)));
@@ -121,7 +103,8 @@ pub(super) fn sql(condition: &Condition, fields: &Fields, values: &mut Values) -
         }
         Condition::Contains { field, text, negated } => {
             let text = values.bind(text.clone());
-            let test = format!("strpos(lower({}), lower({text}::text)) > 0", column(field)?);
+            let column = fields.column(field)?;
+            let test = format!("strpos(lower({column}), lower({text}::text)) > 0");
             negate(test, *negated)
         }
     })

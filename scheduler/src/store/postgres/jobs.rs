@@ -20,7 +20,7 @@ use crate::{
         job::Job,
     },
     store::{
-        Result, StoreError, Topic,
+        NAMESAKES_MAX, Result, StoreError, Topic,
         ops::{JobChange, NewJob, NewRun, PartitionRow, Replan, ReplanInput, RequestKey},
     },
 };
@@ -34,6 +34,18 @@ pub(super) async fn get_job(store: &PostgresStore, app: &str, name: &str) -> Res
         Some(row) => rows::job(&row),
         None => Err(StoreError::NotFound(format!("apps/{app}/jobs/{name}"))),
     }
+}
+
+/// Two searches, since the index of names has living jobs only.
+pub(super) async fn named(store: &PostgresStore, app: &str, name: &str) -> Result<Vec<JobId>> {
+    let sql = "SELECT j.id FROM app a JOIN job j ON j.app_id = a.id
+            WHERE a.name = $1 AND j.name = $2 AND j.deleted_at IS NULL
+        UNION ALL SELECT j.id FROM app a JOIN job j ON j.app_id = a.id
+            WHERE a.name = $1 AND j.name = $2 AND j.deleted_at IS NOT NULL
+        ORDER BY id DESC LIMIT $3";
+    let params: [&(dyn ToSql + Sync); 3] = [&app, &name, &i64::from(NAMESAKES_MAX)];
+    let found = query(&store.client().await?, sql, &params).await?;
+    found.iter().map(|row| Reader::new(row).get().map(JobId)).collect()
 }
 
 async fn by_id(client: &impl GenericClient, id: JobId) -> Result<Job> {
@@ -124,7 +136,7 @@ async fn raise_jobs_version(
     rows::partition(&query_one(tx, &sql, &[&small_id(id)]).await?, now)
 }
 
-/// Inserts what the replan makes, and leaves it to the owner. Whether a run has ended is asked
+/// Inserts what the replan makes, and leaves it to the owner; returns the ids. Whether a run has ended is asked
 /// again afterwards: one that ended while the insert was under way is in no snapshot of it.
 async fn insert_planned(
     tx: &Transaction<'_>,
@@ -132,15 +144,16 @@ async fn insert_planned(
     partition: PartitionRow,
     replan: Replan,
     now: DateTime<Utc>,
-) -> Result<()> {
+) -> Result<Vec<Uuid>> {
     let runs = replan(&ReplanInput { job: job.clone(), partition, now });
     if runs.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let made = insert_runs(tx, &runs, now).await?;
     let sql = "DELETE FROM open_run o USING unnest($1::uuid[]) AS w (id)
         WHERE o.id = w.id AND EXISTS (SELECT FROM ended_run e WHERE e.id = w.id)";
-    execute(tx, sql, &[&made]).await.map(|_| ())
+    execute(tx, sql, &[&made]).await?;
+    Ok(made)
 }
 
 /// Inserts runs with their ids in the inbox; those that exist already are left as they are.
@@ -197,10 +210,15 @@ pub(super) async fn change_job(
     if let Some(spec) = &change.spec {
         chains::refuse_cycle(&tx, &before.resource_name(), spec).await?;
     }
-    remove_planned(&tx, id, (!change.drop_due).then_some(now), now).await?;
+    if change.drop_due {
+        skip_due(&tx, id, change.skip_message(), now).await?;
+    }
+    let mut gone = remove_planned(&tx, id, now).await?;
     let after = change.applied(before, now);
     update_job(&tx, &after, change.spec.is_some(), &partition, now).await?;
-    insert_planned(&tx, &after, partition, replan, now).await?;
+    let made = insert_planned(&tx, &after, partition, replan, now).await?;
+    gone.retain(|run| !made.contains(run));
+    tell_gone(&tx, &gone, now).await?;
     commit(tx).await?;
     for topic in [Topic::Jobs(after.partition), Topic::Inbox(after.partition), Topic::RunEvents] {
         store.hints.tell(topic);
@@ -244,28 +262,58 @@ async fn update_job(
     execute(tx, sql, &params).await.map(|_| ())
 }
 
-/// Removes the job's planned runs that were never sent: those due after the instant, or all. One
-/// that is being sent just now stays: the guard is read again once its lock is had.
-async fn remove_planned(
+/// Ends the job's planned runs whose fire time has come and that were never sent: nobody sends them
+/// now, and each is told. One that is being sent just now stays: the guard is read again once its
+/// lock is had.
+async fn skip_due(
     tx: &Transaction<'_>,
     job: JobId,
-    due_after: Option<DateTime<Utc>>,
+    message: &str,
     now: DateTime<Utc>,
 ) -> Result<()> {
-    let sql = "WITH planned AS (
+    let sql = "WITH due AS (
             SELECT id FROM open_run WHERE job_id = $1 AND state = 'QUEUED' AND fence = 0
-                AND trigger IN ('SCHEDULE', 'MISFIRE')
-                AND ($2::timestamptz IS NULL OR due_at > $2)
+                AND trigger IN ('SCHEDULE', 'MISFIRE') AND fire_at <= $2
             ORDER BY id FOR UPDATE
         ), gone AS (
-            DELETE FROM open_run r USING planned p WHERE r.id = p.id
-            RETURNING r.id, r.partition, r.due_at
+            DELETE FROM open_run r USING due d WHERE r.id = d.id RETURNING r.*
+        ), ended AS (
+            INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
+                created_at, attempt, fence, session_epoch, ended_at, message, extra)
+            SELECT id, job_id, app_id, revision, trigger, 'SKIPPED', fire_at,
+                nullif(due_at, fire_at), created_at, attempt, fence, session_epoch, $2, $3, extra
+            FROM gone
         ), left_behind AS (
             INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM gone
         )
-        INSERT INTO run_event (at, changed, deleted) SELECT $3, '{}', array_agg(id) FROM gone
-        WHERE due_at <= $3 HAVING count(*) > 0";
-    execute(tx, sql, &[&job.0, &due_after, &now]).await.map(|_| ())
+        INSERT INTO run_event (at, changed) SELECT $2, array_agg(id) FROM gone
+        HAVING count(*) > 0";
+    execute(tx, sql, &[&job.0, &now, &message]).await.map(|_| ())
+}
+
+/// Removes the job's planned runs that were never sent and are not due; returns their ids.
+async fn remove_planned(tx: &Transaction<'_>, job: JobId, now: DateTime<Utc>) -> Result<Vec<Uuid>> {
+    let sql = "WITH planned AS (
+            SELECT id FROM open_run WHERE job_id = $1 AND state = 'QUEUED' AND fence = 0
+                AND trigger IN ('SCHEDULE', 'MISFIRE') AND due_at > $2
+            ORDER BY id FOR UPDATE
+        ), gone AS (
+            DELETE FROM open_run r USING planned p WHERE r.id = p.id RETURNING r.id, r.partition
+        ), left_behind AS (
+            INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM gone
+        )
+        SELECT id FROM gone";
+    let gone = query(tx, sql, &[&job.0, &now]).await?;
+    gone.iter().map(|row| Reader::new(row).get()).collect()
+}
+
+/// Whoever watches planned runs is told of those that are not there any more.
+async fn tell_gone(tx: &Transaction<'_>, gone: &[Uuid], now: DateTime<Utc>) -> Result<()> {
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let sql = "INSERT INTO run_event (at, changed, deleted) VALUES ($1, '{}', $2)";
+    execute(tx, sql, &[&now, &gone]).await.map(|_| ())
 }
 
 pub(super) async fn list_revisions(

@@ -16,11 +16,12 @@ use crate::{
     model::{
         ids::RunId,
         job::Job,
-        run::{Attempt, RunRecord},
+        run::{Attempt, RunRecord, RunState},
     },
     store::{
         Result, StoreError,
-        ops::{JobOrder, JobQuery, RunQuery, Scheduled},
+        fields::{named_ends, named_open},
+        ops::{Condition, JobOrder, JobQuery, RunQuery, Scheduled},
     },
 };
 
@@ -173,44 +174,97 @@ async fn records(client: &Object, found: &[Row], full: bool) -> Result<Vec<RunRe
     Ok(records)
 }
 
-/// A page of runs: the first rows of either table by id, and of those the first. Ended runs of a
-/// few jobs are read job by job, each in the order of its index.
+/// A page of runs: the first rows of either table by id, and of those the first. A table that has
+/// none of the states that are asked for is left alone.
 pub(super) async fn list_runs(store: &PostgresStore, query: &RunQuery) -> Result<Vec<RunRecord>> {
     let client = store.client().await?;
-    let jobs = few_jobs(&client, query).await?;
     let mut values = Values::default();
     values.bind(query.now);
-    let mut tests = tests(query, &OPEN_RUN_FIELDS, &mut values)?;
-    tests.push(match query.scheduled {
-        Scheduled::With => "$1::timestamptz IS NOT NULL".to_owned(),
-        Scheduled::Without => format!("{OPEN_STATE} <> 'SCHEDULED'"),
-        Scheduled::Only => format!("{OPEN_STATE} = 'SCHEDULED'"),
-    });
-    let order = if query.ascending { "ASC" } else { "DESC" };
-    let limit = query.limit;
-    let mut sql = format!(
-        "(SELECT {OPEN_RUN}, {OPEN_REST} FROM {OPEN_FROM} WHERE {} ORDER BY r.id {order}
-        LIMIT {limit})",
-        tests.join(" AND ")
-    );
-    if query.scheduled != Scheduled::Only {
-        let rest = ended_rest(query.full);
-        let tests = self::tests(query, &ENDED_RUN_FIELDS, &mut values)?.join(" AND ");
-        let last = format!("ORDER BY r.id {order} LIMIT {limit}");
-        let ended = match jobs {
-            Some(jobs) => format!(
-                "SELECT p.* FROM unnest({}::bigint[]) AS w (job_id) CROSS JOIN LATERAL (
-                    SELECT {ENDED_RUN}, {rest} FROM {ENDED_FROM}
-                    WHERE r.job_id = w.job_id AND {tests} {last}
-                ) AS p ORDER BY 1 {order} LIMIT {limit}",
-                values.bind(jobs)
-            ),
-            None => format!("SELECT {ENDED_RUN}, {rest} FROM {ENDED_FROM} WHERE {tests} {last}"),
-        };
-        sql.push_str(&format!(" UNION ALL ({ended}) ORDER BY 1 {order} LIMIT {limit}"));
+    let mut parts = Vec::new();
+    if named_open(&query.conditions).is_none_or(|states| !states.is_empty()) {
+        parts.push(open_page(query, &mut values)?);
     }
+    let ends = named_ends(&query.conditions);
+    let may_have_ended = ends.as_ref().is_none_or(|states| !states.is_empty());
+    if query.scheduled != Scheduled::Only && may_have_ended {
+        let jobs = few_jobs(&client, query).await?;
+        parts.push(ended_page(query, jobs, ends, &mut values)?);
+    }
+    let (order, limit) = (direction(query), query.limit);
+    let sql = match &parts[..] {
+        [] => return Ok(Vec::new()),
+        [one] => one.clone(),
+        all => format!("{} ORDER BY 1 {order} LIMIT {limit}", all.join(" UNION ALL ")),
+    };
     let found = client.query(&sql, &values.params()).await.map_err(error::db)?;
     records(&client, &found, query.full).await
+}
+
+fn direction(query: &RunQuery) -> &'static str {
+    if query.ascending { "ASC" } else { "DESC" }
+}
+
+fn open_page(query: &RunQuery, values: &mut Values) -> Result<String> {
+    let mut tests = tests(query, &OPEN_RUN_FIELDS, values)?;
+    match query.scheduled {
+        Scheduled::With => {}
+        Scheduled::Without => tests.push(format!("{OPEN_STATE} <> 'SCHEDULED'")),
+        Scheduled::Only => tests.push(format!("{OPEN_STATE} = 'SCHEDULED'")),
+    }
+    let (tests, order, limit) = (tests.join(" AND "), direction(query), query.limit);
+    Ok(format!(
+        "(SELECT {OPEN_RUN}, {OPEN_REST} FROM {OPEN_FROM} WHERE {tests} ORDER BY r.id {order}
+        LIMIT {limit})"
+    ))
+}
+
+/// First the ids of the page alone, most of them from an index, then their rows, one by one (OFFSET
+/// keeps the planner from reading all instead). Ended runs of a few
+/// jobs are read job by job, and what went wrong state by state, each in the order of its index.
+fn ended_page(
+    query: &RunQuery,
+    jobs: Option<Vec<i64>>,
+    states: Option<Vec<RunState>>,
+    values: &mut Values,
+) -> Result<String> {
+    let states = states.filter(|states| !states.contains(&RunState::Succeeded));
+    let searches = states.as_ref().map_or(1, Vec::len);
+    let jobs = jobs.filter(|jobs| jobs.len() * searches <= LIST_JOBS_MAX);
+    let mut sources = Vec::new();
+    let mut tests = match &jobs {
+        None => tests(query, &ENDED_RUN_FIELDS, values)?,
+        // Saying more than the job would make the planner expect next to nothing.
+        Some(_) => conditions(query, &ENDED_RUN_FIELDS, values)?,
+    };
+    if let Some(jobs) = jobs {
+        sources.push(format!("unnest({}::bigint[]) AS w (job_id)", values.bind(jobs)));
+        tests.push("r.job_id = w.job_id".to_owned());
+    }
+    if let Some(states) = states {
+        let states: Vec<&'static str> = states.into_iter().map(RunState::as_str).collect();
+        sources.push(format!("unnest({}::text[]) AS s (state)", values.bind(states)));
+        // The second says in so many words that the partial indexes will do.
+        tests.push("r.state = s.state AND r.state <> 'SUCCEEDED'".to_owned());
+    }
+    let by_label = query.conditions.iter().any(|c| matches!(c, Condition::Label { .. }));
+    let job = if by_label { "JOIN job j ON j.id = r.job_id" } else { "" };
+    let (tests, order, limit) = (tests.join(" AND "), direction(query), query.limit);
+    let mut ids = format!(
+        "SELECT r.id FROM ended_run r {job} WHERE {tests} ORDER BY r.id {order} LIMIT {limit}"
+    );
+    if !sources.is_empty() {
+        let sources = sources.join(" CROSS JOIN ");
+        ids = format!(
+            "SELECT p.id FROM {sources} CROSS JOIN LATERAL ({ids}) AS p
+            ORDER BY p.id {order} LIMIT {limit}"
+        );
+    }
+    let rest = ended_rest(query.full);
+    Ok(format!(
+        "(SELECT {ENDED_RUN}, {rest} FROM ({ids}) AS page
+        CROSS JOIN LATERAL (SELECT * FROM ended_run e WHERE e.id = page.id OFFSET 0) AS r
+        JOIN job j ON j.id = r.job_id JOIN app a ON a.id = r.app_id ORDER BY r.id {order})"
+    ))
 }
 
 /// The jobs whose runs are asked for, if they are named or those of the apps that are, and not too
@@ -232,8 +286,9 @@ async fn few_jobs(client: &Object, query: &RunQuery) -> Result<Option<Vec<i64>>>
     Ok((ids.len() <= LIST_JOBS_MAX).then_some(ids))
 }
 
+/// What a run of the page must be.
 fn tests(query: &RunQuery, fields: &Fields, values: &mut Values) -> Result<Vec<String>> {
-    let mut tests = vec!["true".to_owned()];
+    let mut tests = conditions(query, fields, values)?;
     if let Some(apps) = &query.apps {
         let apps: Vec<i64> = apps.iter().map(|app| app.0).collect();
         tests.push(format!("r.app_id = ANY({}::bigint[])", values.bind(apps)));
@@ -242,6 +297,13 @@ fn tests(query: &RunQuery, fields: &Fields, values: &mut Values) -> Result<Vec<S
         let jobs: Vec<i64> = jobs.iter().map(|job| job.0).collect();
         tests.push(format!("r.job_id = ANY({}::bigint[])", values.bind(jobs)));
     }
+    Ok(tests)
+}
+
+/// The same but for its app and job.
+fn conditions(query: &RunQuery, fields: &Fields, values: &mut Values) -> Result<Vec<String>> {
+    // The caller's now is bound even where no condition needs it.
+    let mut tests = vec!["$1::timestamptz IS NOT NULL".to_owned()];
     for condition in &query.conditions {
         tests.push(filter::sql(condition, fields, values)?);
     }

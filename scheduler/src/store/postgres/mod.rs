@@ -86,6 +86,7 @@ pub struct PostgresStore {
     hot: Pool,
     pen: Arc<Pen>,
     hints: Hints,
+    pruned: parking_lot::Mutex<prune::Progress>,
     stop: CancellationToken,
     tasks: parking_lot::Mutex<JoinSet<()>>,
 }
@@ -122,7 +123,8 @@ impl PostgresStore {
         ));
         tasks.spawn(notify::listen(target, channel, node, hints.local(), stop.clone()));
         let tasks = parking_lot::Mutex::new(tasks);
-        Ok(Arc::new(Self { pool, hot, pen, hints, stop, tasks }))
+        let pruned = parking_lot::Mutex::default();
+        Ok(Arc::new(Self { pool, hot, pen, hints, pruned, stop, tasks }))
     }
 
     /// A connection for the API and upkeep.
@@ -373,6 +375,10 @@ impl Store for PostgresStore {
 
     async fn chain_leads_to(&self, from: &[String], to: &str) -> Result<bool> {
         chains::leads_to(&self.client().await?, from, to).await
+    }
+
+    async fn jobs_named(&self, app: &str, name: &str) -> Result<Vec<JobId>> {
+        jobs::named(self, app, name).await
     }
 
     async fn list_jobs(&self, query: &JobQuery) -> Result<Vec<Job>> {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use deadpool_postgres::Object;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -23,6 +23,10 @@ use crate::{
 
 /// Rows of each kind that one step removes.
 const PRUNE_ROWS_MAX: usize = 1000;
+/// Jobs with a retention of their own whose runs one step looks for.
+const PRUNE_JOBS_MAX: usize = 200;
+/// Rows that one step looks at to find those of jobs without.
+const SWEEP_ROWS_MAX: usize = 2000;
 /// Days that one step drops.
 const PRUNE_DAYS_MAX: usize = 2;
 /// How long watchers may stay away and still go on where they were.
@@ -39,10 +43,11 @@ pub(super) async fn prune(
     now: DateTime<Utc>,
 ) -> Result<bool> {
     let client = store.client().await?;
+    let longest = longest(&client, keep).await?;
     // Somebody who reads for long keeps a day from being made or dropped: it is tried again.
     let days = async {
         days::make_ahead(&client, now).await?;
-        days::drop_old(&client, longest(&client, keep).await?, now, PRUNE_DAYS_MAX).await
+        days::drop_old(&client, longest, now, PRUNE_DAYS_MAX).await
     };
     let dropped = match days.await {
         Ok(dropped) => dropped,
@@ -52,11 +57,11 @@ pub(super) async fn prune(
         }
         Err(fault) => return Err(fault),
     };
-    let mut removed = remove_runs(&client, keep, now).await?;
-    removed = removed.max(remove_logs(&client, keep, now).await?);
+    let more = remove_runs(store, &client, keep, longest, now).await?;
+    let mut removed = remove_logs(&client, keep, now).await?;
     removed = removed.max(remove_events(&client, now).await?);
     removed = removed.max(remove_small(&client, keep, now).await?);
-    Ok(dropped >= PRUNE_DAYS_MAX || removed >= PRUNE_ROWS_MAX)
+    Ok(more || dropped >= PRUNE_DAYS_MAX || removed >= PRUNE_ROWS_MAX)
 }
 
 fn before(now: DateTime<Utc>, keep: Duration) -> DateTime<Utc> {
@@ -76,54 +81,139 @@ async fn longest(client: &Object, keep: &Retention) -> Result<Duration> {
     Ok(keep.runs.max(Duration::from_secs(seconds.unwrap_or(0).unsigned_abs())))
 }
 
+/// How far the clean-up of runs has come. Each process begins anew, which costs no more than looks.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// In this round, jobs with a retention of their own have been looked at up to this one.
+    job: i64,
+    /// Runs kept for the server's time have been looked at up to this one.
+    swept: Uuid,
+    /// On this day that was begun anew: a run that goes on for long ends behind it.
+    day: Option<NaiveDate>,
+}
+
 /// Removes ended runs past their job's retention, else their app's, else the server's, with all
 /// that belongs to them; and what belonged to runs that went with their day.
-async fn remove_runs(client: &Object, keep: &Retention, now: DateTime<Utc>) -> Result<usize> {
-    let sql = "SELECT id, (spec -> 'run_retention' ->> 'secs')::bigint FROM job
-        WHERE spec -> 'run_retention' ->> 'secs' IS NOT NULL
-        UNION ALL
-        SELECT j.id, (a.spec -> 'run_retention' ->> 'secs')::bigint
-        FROM app a JOIN job j ON j.app_id = a.id
-        WHERE a.spec -> 'run_retention' ->> 'secs' IS NOT NULL
-            AND j.spec -> 'run_retention' ->> 'secs' IS NULL";
-    let mut own: Vec<i64> = Vec::new();
-    let mut cutoffs: Vec<Uuid> = Vec::new();
-    for row in &query(client, sql, &[]).await? {
-        let mut row = Reader::new(row);
-        own.push(row.get()?);
-        cutoffs.push(first_id(before(now, Duration::from_secs(row.number()?))));
-    }
-    let sql = "SELECT e.id FROM unnest($1::bigint[], $2::uuid[]) AS w (job_id, cutoff)
-        CROSS JOIN LATERAL (
-            SELECT id FROM ended_run e WHERE e.job_id = w.job_id AND e.id < w.cutoff
-            ORDER BY id LIMIT $3
-        ) AS e LIMIT $3";
-    let mut removed = match own.is_empty() {
-        true => 0,
-        false => remove(client, sql, &[&own, &cutoffs, &limit(PRUNE_ROWS_MAX)]).await?,
-    };
-    let left = limit(PRUNE_ROWS_MAX.saturating_sub(removed));
-    let sql = match own.is_empty() {
-        // Their days will be dropped; only what lies in no day is removed here.
-        true => {
-            "SELECT id FROM ended_run_default WHERE id < $2 AND job_id <> ALL($1::bigint[])
-            ORDER BY id LIMIT $3"
-        }
+async fn remove_runs(
+    store: &PostgresStore,
+    client: &Object,
+    keep: &Retention,
+    longest: Duration,
+    now: DateTime<Utc>,
+) -> Result<bool> {
+    let own = remove_by_job(store, client, now).await?;
+    let others = match longest > keep.runs {
+        true => sweep(store, client, keep, now).await?,
+        // Their days are dropped; only what lies in no day is removed here.
         false => {
-            "SELECT id FROM ended_run WHERE id < $2 AND job_id <> ALL($1::bigint[])
-            ORDER BY id LIMIT $3"
+            let sql = format!(
+                "SELECT e.id FROM ended_run_default e
+                WHERE e.id < $1 AND e.ended_at < $2 AND {KEPT_AS_USUAL} ORDER BY e.id LIMIT $3"
+            );
+            let cutoff = before(now, keep.runs);
+            let params: [&(dyn ToSql + Sync); 3] =
+                [&first_id(cutoff), &cutoff, &limit(PRUNE_ROWS_MAX)];
+            remove(client, &sql, &params).await? >= PRUNE_ROWS_MAX
         }
     };
-    let cutoff = first_id(before(now, keep.runs));
-    removed += remove(client, sql, &[&own, &cutoff, &left]).await?;
-    let oldest = first_id(before(now, longest(client, keep).await?));
+    let oldest = first_id(before(now, longest));
     let sql = "DELETE FROM attempt WHERE (run_id, number) IN (
             SELECT run_id, number FROM attempt a WHERE run_id < $1
             AND NOT EXISTS (SELECT FROM open_run r WHERE r.id = a.run_id)
             AND NOT EXISTS (SELECT FROM ended_run e WHERE e.id = a.run_id)
             ORDER BY run_id LIMIT $2)";
     let orphans = execute(client, sql, &[&oldest, &limit(PRUNE_ROWS_MAX)]).await?;
-    Ok(removed.max(counted(orphans)))
+    Ok(own || others || counted(orphans) >= PRUNE_ROWS_MAX)
+}
+
+/// Of a run `e`: it is kept for the server's time, not for its job's or app's.
+const KEPT_AS_USUAL: &str = "NOT EXISTS (SELECT FROM job j WHERE j.id = e.job_id
+        AND j.spec -> 'run_retention' ->> 'secs' IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM app a WHERE a.id = e.app_id
+        AND a.spec -> 'run_retention' ->> 'secs' IS NOT NULL)";
+
+/// Removes runs of the next few jobs with a retention of their own or of their app's, found by the
+/// job's index. Returns whether more is left to do before a pause.
+async fn remove_by_job(store: &PostgresStore, client: &Object, now: DateTime<Utc>) -> Result<bool> {
+    let from = store.pruned.lock().job;
+    let sql = "SELECT id, secs FROM (
+            SELECT id, (spec -> 'run_retention' ->> 'secs')::bigint AS secs FROM job
+            WHERE spec -> 'run_retention' ->> 'secs' IS NOT NULL AND id > $1
+            UNION ALL
+            SELECT j.id, (a.spec -> 'run_retention' ->> 'secs')::bigint
+            FROM app a JOIN job j ON j.app_id = a.id
+            WHERE a.spec -> 'run_retention' ->> 'secs' IS NOT NULL
+                AND j.spec -> 'run_retention' ->> 'secs' IS NULL AND j.id > $1
+        ) AS own ORDER BY id LIMIT $2";
+    let mut jobs: Vec<i64> = Vec::new();
+    let mut ids: Vec<Uuid> = Vec::new();
+    let mut times: Vec<DateTime<Utc>> = Vec::new();
+    for row in &query(client, sql, &[&from, &limit(PRUNE_JOBS_MAX)]).await? {
+        let mut row = Reader::new(row);
+        jobs.push(row.get()?);
+        let cutoff = before(now, Duration::from_secs(row.number()?));
+        ids.push(first_id(cutoff));
+        times.push(cutoff);
+    }
+    let Some(last) = jobs.last().copied() else {
+        store.pruned.lock().job = 0;
+        return Ok(false);
+    };
+    let sql = "SELECT e.id FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[])
+            AS w (job_id, cutoff, cutoff_at)
+        CROSS JOIN LATERAL (
+            SELECT id FROM ended_run e
+            WHERE e.job_id = w.job_id AND e.id < w.cutoff AND e.ended_at < w.cutoff_at
+            ORDER BY id LIMIT $4
+        ) AS e LIMIT $4";
+    let removed = remove(client, sql, &[&jobs, &ids, &times, &limit(PRUNE_ROWS_MAX)]).await?;
+    if removed >= PRUNE_ROWS_MAX {
+        return Ok(true);
+    }
+    let round_over = jobs.len() < PRUNE_JOBS_MAX;
+    store.pruned.lock().job = if round_over { 0 } else { last };
+    Ok(!round_over)
+}
+
+/// Removes runs kept for the server's time among those that are kept for longer: a bounded number
+/// of rows is looked at, and never twice on one day. Returns whether there are more to look at.
+async fn sweep(
+    store: &PostgresStore,
+    client: &Object,
+    keep: &Retention,
+    now: DateTime<Utc>,
+) -> Result<bool> {
+    let from = {
+        let mut progress = store.pruned.lock();
+        if progress.day.replace(now.date_naive()) != Some(now.date_naive()) {
+            progress.swept = Uuid::nil();
+        }
+        progress.swept
+    };
+    let cutoff = before(now, keep.runs);
+    // Step by step, so that no plan begins with all jobs.
+    let sql = format!(
+        "WITH seen AS MATERIALIZED (
+            SELECT id, job_id, app_id, ended_at FROM ended_run WHERE id > $1 AND id < $2
+            ORDER BY id LIMIT $3
+        ), old AS MATERIALIZED (SELECT e.id FROM seen e WHERE e.ended_at < $4 AND {KEPT_AS_USUAL}
+        ), attempts AS (
+            DELETE FROM attempt a USING old WHERE a.run_id = old.id
+        ), logs AS (
+            DELETE FROM log_chunk l USING old WHERE l.run_id = old.id
+        ), runs AS (
+            DELETE FROM ended_run e USING old WHERE e.id = old.id
+        )
+        SELECT id, count(*) OVER () FROM seen ORDER BY id DESC LIMIT 1"
+    );
+    let params: [&(dyn ToSql + Sync); 4] =
+        [&from, &first_id(cutoff), &limit(SWEEP_ROWS_MAX), &cutoff];
+    let seen = query(client, &sql, &params).await?;
+    let Some(row) = seen.first() else { return Ok(false) };
+    let mut row = Reader::new(row);
+    let (until, count): (Uuid, i64) = (row.get()?, row.get()?);
+    store.pruned.lock().swept = until;
+    Ok(count >= limit(SWEEP_ROWS_MAX))
 }
 
 /// Removes the ended runs that a query finds.

@@ -4,7 +4,13 @@
 use rusqlite::types::Value;
 
 use super::rows::{json, us};
-use crate::store::{Result, StoreError, ops::Condition};
+use crate::store::{
+    Result,
+    fields::{job_column, run_column},
+    ops::Condition,
+};
+
+pub(super) use crate::store::fields::Fields;
 
 /// A job's spec, or an empty one where it can't be read: a damaged row fails no list.
 macro_rules! spec {
@@ -13,25 +19,14 @@ macro_rules! spec {
     };
 }
 
-/// What a field of a condition stands for in a table.
-pub(super) struct Fields {
-    /// SQL of a named field.
-    pub(super) column: fn(&str) -> Option<&'static str>,
-    /// SQL of a label whose key is the parameter `?`.
-    pub(super) label: &'static str,
-}
-
 /// Fields of `job j JOIN app a`.
 pub(super) const JOB_FIELDS: Fields = Fields {
     column: |field| {
         Some(match field {
-            "state" => "j.state",
-            "name" => "j.name",
-            "next_fire_time" => "j.next_fire_at",
             "handler" => concat!("json_extract(", spec!(), ", '$.handler')"),
             "owner" => concat!("json_extract(", spec!(), ", '$.owner')"),
             "display_name" => concat!("json_extract(", spec!(), ", '$.display_name')"),
-            _ => return None,
+            field => return job_column(field),
         })
     },
     label: concat!("(SELECT value FROM json_each(", spec!(), ", '$.labels') WHERE key = ?)"),
@@ -68,16 +63,6 @@ const RUN_LABEL: &str = concat!(
     spec!(),
     ", '$.labels')) WHERE key = ? ORDER BY rank LIMIT 1)"
 );
-
-fn run_column(field: &str) -> Option<&'static str> {
-    Some(match field {
-        "trigger" => "r.trigger",
-        "executor" => "r.executor",
-        "fire_time" => "r.fire_at",
-        "create_time" => "r.created_at",
-        _ => return None,
-    })
-}
 
 /// A WHERE clause under way, with its parameters in order.
 pub(super) struct Where {
@@ -129,22 +114,18 @@ impl Where {
     /// # Errors
     /// `Internal` for a field that the table does not have: the caller checks names beforehand.
     pub(super) fn and_condition(&mut self, condition: &Condition, fields: &Fields) -> Result<()> {
-        let column = |field: &str| {
-            (fields.column)(field)
-                .ok_or_else(|| StoreError::Internal(format!("there is no field {field} to filter")))
-        };
         match condition {
             Condition::OneOf { field, values, negated } => {
                 let list = Value::Text(json(values)?);
                 let not = if *negated { "NOT " } else { "" };
-                let column = column(field)?;
+                let column = fields.column(field)?;
                 self.and(
                     &format!("coalesce({column}, '') {not}IN (SELECT value FROM json_each(?))"),
                     [list],
                 );
             }
             Condition::Time { field, from, until } => {
-                let column = column(field)?;
+                let column = fields.column(field)?;
                 if let Some(from) = from {
                     self.and(&format!("{column} >= ?"), [us(*from).into()]);
                 }
@@ -166,7 +147,7 @@ impl Where {
             }
             Condition::Contains { field, text, negated } => {
                 let not = if *negated { "NOT " } else { "" };
-                let column = column(field)?;
+                let column = fields.column(field)?;
                 let text = Value::Text(text.clone());
                 self.and(
                     &format!("{not}(instr(lower(coalesce({column}, '')), lower(?)) > 0)"),

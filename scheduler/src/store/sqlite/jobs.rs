@@ -1,21 +1,24 @@
 //! Jobs, their revisions, runs by hand, and answers to repeated requests.
 
+use std::collections::HashSet;
+
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use super::{
     chains, nodes, owner,
     rows::{self, JOB, count, get_run_id, job_state_text, json, us},
+    runs,
     writer::{Tx, all, find},
 };
 use crate::{
     model::{
-        ids::{AppId, JobId, RunId},
+        ids::{AppId, AttemptRef, JobId, RunId},
         job::Job,
     },
     store::{
-        Result, StoreError, Topic,
-        ops::{JobChange, NewJob, NewRun, Replan, ReplanInput, RequestKey},
+        NAMESAKES_MAX, Result, StoreError, Topic,
+        ops::{EndRun, JobChange, NewJob, NewRun, Replan, ReplanInput, RequestKey},
     },
 };
 
@@ -57,6 +60,16 @@ pub(super) fn get(conn: &Connection, app: &str, name: &str) -> Result<Job> {
     );
     find(conn, &sql, [app, name], rows::job)?
         .ok_or_else(|| StoreError::NotFound(format!("apps/{app}/jobs/{name}")))
+}
+
+/// Two searches, since the index of names has living jobs only.
+pub(super) fn named(conn: &Connection, app: &str, name: &str) -> Result<Vec<JobId>> {
+    let sql = "SELECT j.id FROM app a JOIN job j ON j.app_id = a.id
+                   WHERE a.name = ?1 AND j.name = ?2 AND j.deleted_at IS NULL
+               UNION ALL SELECT j.id FROM app a JOIN job j ON j.app_id = a.id
+                   WHERE a.name = ?1 AND j.name = ?2 AND j.deleted_at IS NOT NULL
+               ORDER BY 1 DESC LIMIT ?3";
+    all(conn, sql, params![app, name, NAMESAKES_MAX], |row| row.get(0).map(JobId))
 }
 
 fn by_id(conn: &Connection, id: JobId) -> Result<Option<Job>> {
@@ -144,17 +157,24 @@ fn insert_revision(tx: &Tx<'_>, job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// Inserts what the replan makes, and leaves it to the owner.
-fn insert_planned(tx: &mut Tx<'_>, job: &Job, replan: Replan, now: DateTime<Utc>) -> Result<()> {
+/// Inserts what the replan makes, and leaves it to the owner; returns the ids.
+fn insert_planned(
+    tx: &mut Tx<'_>,
+    job: &Job,
+    replan: Replan,
+    now: DateTime<Utc>,
+) -> Result<HashSet<RunId>> {
     let partition = nodes::find_partition(tx.conn(), job.partition, now)?
         .ok_or_else(|| StoreError::Internal(format!("partition {} has no row", job.partition.0)))?;
     let input = ReplanInput { job: job.clone(), partition, now };
+    let mut made = HashSet::new();
     for run in replan(&input) {
         if owner::insert_run(tx, &run, now)? {
             tx.leave_in_inbox(job.partition, run.id)?;
+            made.insert(run.id);
         }
     }
-    Ok(())
+    Ok(made)
 }
 
 /// Changes a job: removes its unsent planned runs, applies the change, plans anew.
@@ -180,7 +200,10 @@ pub(super) fn change(
         chains::refuse_cycle(tx.conn(), &before.resource_name(), spec)?;
     }
     let jobs_version = nodes::raise_jobs_version(tx, before.partition)?;
-    remove_planned(tx, &before, change.drop_due, now)?;
+    if change.drop_due {
+        skip_due(tx, &before, change.skip_message(), now)?;
+    }
+    let gone = remove_planned(tx, &before, now)?;
     let after = change.applied(before, now);
     tx.execute(
         "UPDATE job SET state = ?2, spec = ?3, revision = ?4, version = ?5, jobs_version = ?6,
@@ -206,29 +229,45 @@ pub(super) fn change(
     if change.spec.is_some() {
         insert_revision(tx, &after)?;
     }
-    insert_planned(tx, &after, replan, now)?;
+    let made = insert_planned(tx, &after, replan, now)?;
+    // Whoever watches planned runs is told of those that are not there any more.
+    for run in gone.into_iter().filter(|run| !made.contains(run)) {
+        tx.deleted(run);
+    }
     tx.hint(Topic::Jobs(after.partition));
     Ok(after)
 }
 
-/// Removes the job's planned runs that were never sent: those not due yet, or all.
-fn remove_planned(tx: &mut Tx<'_>, job: &Job, drop_due: bool, now: DateTime<Utc>) -> Result<()> {
-    let removed = all(
+/// Ends the job's planned runs whose fire time has come and that were never sent: nobody sends them
+/// now, and each is told.
+fn skip_due(tx: &mut Tx<'_>, job: &Job, message: &str, now: DateTime<Utc>) -> Result<()> {
+    let due = all(
+        tx.conn(),
+        "SELECT id, attempt FROM open_run
+         WHERE job_id = ?1 AND state = 'QUEUED' AND fence = 0
+             AND trigger IN ('SCHEDULE', 'MISFIRE') AND fire_at <= ?2",
+        params![job.id.0, us(now)],
+        |row| Ok(AttemptRef { run: get_run_id(row, 0)?, attempt: row.get(1)?, fence: 0 }),
+    )?;
+    let skips: Vec<EndRun> =
+        due.iter().map(|attempt| EndRun::skip(*attempt, message.to_owned())).collect();
+    runs::end(tx, &skips, now)?;
+    due.iter().try_for_each(|attempt| tx.leave_in_inbox(job.partition, attempt.run))
+}
+
+/// Removes the job's planned runs that were never sent and are not due; returns their ids.
+fn remove_planned(tx: &mut Tx<'_>, job: &Job, now: DateTime<Utc>) -> Result<Vec<RunId>> {
+    let gone = all(
         tx.conn(),
         "DELETE FROM open_run
          WHERE job_id = ?1 AND state = 'QUEUED' AND fence = 0
-             AND trigger IN ('SCHEDULE', 'MISFIRE') AND (?2 OR due_at > ?3)
-         RETURNING id, due_at <= ?3",
-        params![job.id.0, drop_due, us(now)],
-        |row| Ok((get_run_id(row, 0)?, row.get::<_, bool>(1)?)),
+             AND trigger IN ('SCHEDULE', 'MISFIRE') AND due_at > ?2
+         RETURNING id",
+        params![job.id.0, us(now)],
+        |row| get_run_id(row, 0),
     )?;
-    for (run, was_shown) in removed {
-        if was_shown {
-            tx.deleted(run);
-        }
-        tx.leave_in_inbox(job.partition, run)?;
-    }
-    Ok(())
+    gone.iter().try_for_each(|run| tx.leave_in_inbox(job.partition, *run))?;
+    Ok(gone)
 }
 
 /// Revisions of a job, newest first.

@@ -21,6 +21,7 @@ use crate::{
     },
     store::{
         Result, StoreError,
+        fields::{named_ends, named_open},
         ops::{
             Condition, EventCursor, JobOrder, JobQuery, OpenCounts, RunEvents, RunQuery, Scheduled,
         },
@@ -162,8 +163,13 @@ fn find_run(conn: &Connection, id: RunId, full: bool) -> Result<Option<RunRecord
 pub(super) fn runs(conn: &Connection, query: &RunQuery) -> Result<Vec<RunRecord>> {
     let open = format!("SELECT {OPEN_RUN}, {OPEN_REST} FROM {OPEN_FROM}");
     let ended = format!("SELECT {ENDED_RUN}, {ENDED_REST} FROM {ENDED_FROM}");
-    let mut records = page_of(conn, query, &open, &OPEN_RUN_FIELDS, true)?;
-    if query.scheduled != Scheduled::Only {
+    let mut records = Vec::new();
+    // A table that has none of the states that are asked for is left alone.
+    if named_open(&query.conditions).is_none_or(|states| !states.is_empty()) {
+        records = page_of(conn, query, &open, &OPEN_RUN_FIELDS, true)?;
+    }
+    let may_have_ended = named_ends(&query.conditions).is_none_or(|states| !states.is_empty());
+    if query.scheduled != Scheduled::Only && may_have_ended {
         records.extend(page_of(conn, query, &ended, &ENDED_RUN_FIELDS, false)?);
         records.sort_by_key(|record| record.run.id);
         if !query.ascending {

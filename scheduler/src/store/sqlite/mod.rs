@@ -374,6 +374,11 @@ impl Store for SqliteStore {
         self.readers.read(move |conn| chains::leads_to(conn, &from, &to)).await
     }
 
+    async fn jobs_named(&self, app: &str, name: &str) -> Result<Vec<JobId>> {
+        let (app, name) = (app.to_owned(), name.to_owned());
+        self.readers.read(move |conn| jobs::named(conn, &app, &name)).await
+    }
+
     async fn list_jobs(&self, query: &JobQuery) -> Result<Vec<Job>> {
         let query = query.clone();
         self.readers.read(move |conn| lists::jobs(conn, &query)).await

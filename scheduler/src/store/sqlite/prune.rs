@@ -56,21 +56,33 @@ fn expired_runs(conn: &Connection, keep: &Retention, now: DateTime<Utc>) -> Resu
     let own = own_retentions(conn)?;
     let mut runs = Vec::new();
     for (job, kept) in &own {
-        let cutoff = RunId::first_at(before(now, std::time::Duration::from_secs(*kept)));
+        let cutoff = before(now, std::time::Duration::from_secs(*kept));
         runs.extend(all(
             conn,
-            "SELECT id FROM ended_run WHERE job_id = ?1 AND id < ?2 ORDER BY id LIMIT ?3",
-            params![job, cutoff.to_bytes(), number(PRUNE_ROWS_MAX - runs.len())],
+            "SELECT id FROM ended_run WHERE job_id = ?1 AND id < ?2 AND ended_at < ?3
+             ORDER BY id LIMIT ?4",
+            params![
+                job,
+                RunId::first_at(cutoff).to_bytes(),
+                us(cutoff),
+                number(PRUNE_ROWS_MAX - runs.len())
+            ],
             |row| get_run_id(row, 0),
         )?);
     }
     let others: Vec<i64> = own.into_keys().collect();
-    let cutoff = RunId::first_at(before(now, keep.runs));
+    let cutoff = before(now, keep.runs);
     runs.extend(all(
         conn,
         "SELECT id FROM ended_run
-         WHERE id < ?1 AND job_id NOT IN (SELECT value FROM json_each(?2)) ORDER BY id LIMIT ?3",
-        params![cutoff.to_bytes(), json(&others)?, number(PRUNE_ROWS_MAX - runs.len())],
+         WHERE id < ?1 AND ended_at < ?2 AND job_id NOT IN (SELECT value FROM json_each(?3))
+         ORDER BY id LIMIT ?4",
+        params![
+            RunId::first_at(cutoff).to_bytes(),
+            us(cutoff),
+            json(&others)?,
+            number(PRUNE_ROWS_MAX - runs.len())
+        ],
         |row| get_run_id(row, 0),
     )?);
     Ok(runs)

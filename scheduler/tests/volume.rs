@@ -1,0 +1,271 @@
+//! Very many ended runs on Postgres: what lists read, what the clean-up holds, what a deletion waits
+//! for. The tests look at rows and locks, not at time; `ten_million_runs` measures:
+//!
+//! `cargo test --release --test volume -- --ignored --nocapture` (`CLAWJOB_RUNS` for another number)
+
+#![allow(clippy::disallowed_methods, reason = "it measures real time, and waits for a real server")]
+
+#[path = "volume/fill.rs"]
+mod fill;
+#[path = "volume/measure.rs"]
+mod measure;
+#[path = "support/postgres.rs"]
+mod server;
+
+use std::{sync::Arc, time::Duration};
+
+use clawjob_scheduler::{
+    model::{
+        ids::{AppId, JobId, RunId},
+        run::RunState,
+    },
+    store::{
+        Store,
+        ops::*,
+        postgres::{PostgresConfig, PostgresStore},
+    },
+};
+use fill::{DAYS, Filled, base, day};
+
+/// Nothing takes this long unless it waits for something that never comes.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Runs of the ordinary tests.
+const RUNS: i64 = 60_000;
+/// Rows that a list of 50 may read, however many there are: of each day and index one beyond.
+const READ_MAX: i64 = 3_000;
+
+async fn open(schema: &server::Schema) -> Arc<PostgresStore> {
+    PostgresStore::connect(PostgresConfig::new(&schema.url)).await.expect("connects")
+}
+
+fn list(conditions: Vec<Condition>) -> RunQuery {
+    RunQuery {
+        apps: None,
+        jobs: None,
+        conditions,
+        scheduled: Scheduled::Without,
+        ascending: false,
+        after: None,
+        limit: 50,
+        full: false,
+        now: base(),
+    }
+}
+
+fn in_state(states: &[RunState]) -> Vec<Condition> {
+    let values = states.iter().map(|state| state.as_str().to_owned()).collect();
+    vec![Condition::OneOf { field: "state", values, negated: false }]
+}
+
+/// What people and loops ask for, by name.
+fn questions(filled: &Filled) -> Vec<(&'static str, RunQuery)> {
+    let jobs = |ids: &[i64]| Some(ids.iter().map(|id| JobId(*id)).collect::<Vec<_>>());
+    let quiet = filled.quiet_job;
+    vec![
+        ("newest", list(vec![])),
+        ("oldest", RunQuery { ascending: true, ..list(vec![]) }),
+        ("a page in the middle", RunQuery { after: Some(filled.middle), ..list(vec![]) }),
+        ("of one job", RunQuery { jobs: jobs(&[filled.big_job]), ..list(vec![]) }),
+        ("of a quiet job", RunQuery { jobs: jobs(&[quiet]), ..list(vec![]) }),
+        ("of one app", RunQuery { apps: Some(vec![AppId(filled.app)]), ..list(vec![]) }),
+        ("failed", list(in_state(&[RunState::Failed]))),
+        ("lost, of which there are few", list(in_state(&[RunState::Lost]))),
+        ("canceled, of which there are none", list(in_state(&[RunState::Canceled]))),
+        ("all trouble", list(in_state(&[RunState::Failed, RunState::Lost, RunState::TimedOut]))),
+        (
+            "failed of one job that never failed",
+            RunQuery { jobs: jobs(&[quiet]), ..list(in_state(&[RunState::Failed])) },
+        ),
+        (
+            "lost of one big job",
+            RunQuery { jobs: jobs(&[filled.big_job]), ..list(in_state(&[RunState::Lost])) },
+        ),
+        (
+            "failed of one app",
+            RunQuery { apps: Some(vec![AppId(filled.app)]), ..list(in_state(&[RunState::Failed])) },
+        ),
+        ("running now", list(in_state(&[RunState::Running]))),
+    ]
+}
+
+/// Rows of ended runs that were read, by scans of tables and by indexes. Told by each connection
+/// once it has ended.
+async fn rows_read(schema: &server::Schema) -> i64 {
+    let sql = "SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0)::bigint
+        FROM pg_stat_user_tables WHERE schemaname = $1 AND relname LIKE 'ended_run%'";
+    let client = schema.connect().await;
+    client.query_one(sql, &[&schema.name]).await.expect("counts").get(0)
+}
+
+/// Rows that the work reads on a store of its own.
+async fn reads_of(schema: &server::Schema, work: impl AsyncFnOnce(&PostgresStore)) -> i64 {
+    let before = rows_read(schema).await;
+    let store = open(schema).await;
+    work(&store).await;
+    store.close().await;
+    // What a connection counted is there when it has gone.
+    let gone = async {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%ended_run%'
+            AND pid <> pg_backend_pid() AND query LIKE '%LIMIT 50%'";
+        let client = schema.connect().await;
+        while client.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0) > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(TIMEOUT, gone).await.expect("its connections end");
+    rows_read(schema).await - before
+}
+
+#[tokio::test]
+async fn x45_lists_and_scans_read_a_page_of_very_many_runs() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    let filled = fill::fill(&schema, &*store, RUNS).await;
+    store.close().await;
+    for (name, question) in questions(&filled) {
+        let mut found = Vec::new();
+        let read = reads_of(&schema, async |store| {
+            found = store.list_runs(&question).await.expect("a page");
+        })
+        .await;
+        let expected = filled.count(&schema, &question).await.min(50);
+        assert_eq!(found.len() as i64, expected, "{name}");
+        assert!(found.is_sorted_by_key(|run| std::cmp::Reverse(run.run.id)) || question.ascending);
+        assert!(read < READ_MAX, "{name} read {read} rows of {RUNS}");
+    }
+    let some = list(vec![]);
+    let store = open(&schema).await;
+    let id = store.list_runs(&some).await.expect("a page")[0].run.id;
+    store.close().await;
+    let read = reads_of(&schema, async |store| {
+        store.get_run(id).await.expect("found");
+    })
+    .await;
+    assert!(read < 10, "one run read {read} rows");
+}
+
+#[tokio::test]
+async fn x45_deleting_a_job_with_very_many_runs_waits_for_none_of_them() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    let filled = fill::fill(&schema, &*store, RUNS).await;
+    let all: Vec<_> = (0..clawjob_scheduler::model::ids::PARTITION_COUNT)
+        .map(clawjob_scheduler::model::ids::PartitionId)
+        .collect();
+    store.take_partitions("n", &all, base()).await.expect("all partitions");
+    // Somebody has every run of the job locked, and goes on reading.
+    let other = schema.connect().await;
+    let lock = format!("SELECT id FROM ended_run WHERE job_id = {} FOR UPDATE", filled.big_job);
+    other.batch_execute("BEGIN").await.expect("begins");
+    other.query(&lock, &[]).await.expect("locked");
+    let change = JobChange {
+        version: None,
+        spec: None,
+        state: None,
+        delete: true,
+        drop_due: true,
+        restart_schedule: false,
+        updated_by: "ann".to_owned(),
+    };
+    let none: Replan = Box::new(|_| Vec::new());
+    let delete = store.change_job(JobId(filled.big_job), &change, none, base());
+    let deleted = tokio::time::timeout(TIMEOUT, delete).await.expect("it waits for the runs");
+    assert!(deleted.expect("deleted").deleted);
+    let rows = store.check_partitions(&all).await.expect("held");
+    let advances = rows.iter().map(|row| Advance {
+        partition: row.id,
+        epoch: row.epoch,
+        jobs_version: row.jobs_version,
+        planned_until: base(),
+        served_until: base(),
+    });
+    let plan = Plan { advances: advances.collect(), ..Plan::default() };
+    let planned = tokio::time::timeout(TIMEOUT, store.plan(&plan, base())).await;
+    let planned = planned.expect("the schedule waits for the deletion").expect("planned");
+    assert_eq!(planned.advanced.len(), all.len());
+    other.batch_execute("ROLLBACK").await.expect("ends");
+    let named = RunQuery { jobs: Some(vec![JobId(filled.big_job)]), ..list(vec![]) };
+    assert_eq!(store.list_runs(&named).await.expect("a page").len(), 50, "its runs stay");
+}
+
+/// Runs by day, oldest first, those of no day at the end.
+async fn left(schema: &server::Schema) -> i64 {
+    let client = schema.connect().await;
+    client.query_one("SELECT count(*) FROM ended_run", &[]).await.expect("a count").get(0)
+}
+
+fn keep(days: u64) -> Retention {
+    let day = Duration::from_secs(86_400);
+    Retention { runs: day * u32::try_from(days).expect("few"), logs: day }
+}
+
+#[tokio::test]
+async fn r61_very_many_old_runs_go_by_days_and_small_steps_and_lists_stay_right() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    let filled = fill::fill(&schema, &*store, RUNS).await;
+    let per_day = RUNS / DAYS;
+    // One job keeps its runs for longer than the server: others go row by row. One for shorter.
+    filled.keep_runs(&schema, filled.big_job, 365).await;
+    filled.keep_runs(&schema, filled.quiet_job, 1).await;
+    let (mut steps, mut before) = (0, left(&schema).await);
+    loop {
+        let more = store.prune(&keep(10), base()).await.expect("a step");
+        let now = left(&schema).await;
+        assert!(before - now <= 2_000, "one step removed {} runs", before - now);
+        before = now;
+        steps += 1;
+        assert!(steps < 200, "there is no end to it");
+        if steps == 5 {
+            // In the midst of it a list is whole.
+            let newest = store.list_runs(&list(vec![])).await.expect("a page");
+            assert_eq!(newest.len(), 50);
+            assert_eq!(newest[0].run.id, filled.newest);
+        }
+        if !more {
+            break;
+        }
+    }
+    assert_eq!(filled.count_before(&schema, day(-11), Some(filled.big_job)).await, {
+        filled.made_before(day(-11), filled.big_job)
+    });
+    let all_before = filled.count_before(&schema, day(-11), None).await;
+    assert_eq!(all_before, filled.made_before(day(-11), filled.big_job), "others are gone");
+    let quiet = RunQuery { jobs: Some(vec![JobId(filled.quiet_job)]), ..list(vec![]) };
+    let cutoff = RunId::first_at(day(-1));
+    let quiet = store.list_runs(&quiet).await.expect("a page");
+    assert!(quiet.iter().all(|run| run.run.id >= cutoff), "the short-lived are still there");
+
+    // Without the long-lived job whole days go, though no statement removes their rows. One whose
+    // lock is not to be had at once is left for the next time.
+    filled.keep_runs(&schema, filled.big_job, 1).await;
+    let first = (base() - chrono::TimeDelta::days(10)).date_naive();
+    let gone = async {
+        while filled.days(&schema).await.iter().any(|day| *day < first) {
+            store.prune(&keep(10), base()).await.expect("a step");
+        }
+    };
+    tokio::time::timeout(TIMEOUT, gone).await.expect("old days go");
+    assert!(left(&schema).await <= per_day * 11);
+}
+
+#[tokio::test]
+async fn r61_a_day_that_is_being_read_is_dropped_later_and_nobody_waits_long() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    let filled = fill::fill(&schema, &*store, RUNS / 10).await;
+    let days = filled.days(&schema).await.len();
+    let reader = schema.connect().await;
+    reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await.expect("begins");
+    reader.query("SELECT count(*) FROM ended_run", &[]).await.expect("reads");
+    let step = tokio::time::timeout(TIMEOUT, store.prune(&keep(2), base())).await;
+    step.expect("it waits for the reader").expect("a step");
+    assert_eq!(filled.days(&schema).await.len(), days, "a day was dropped under its reader");
+    reader.batch_execute("COMMIT").await.expect("ends");
+    let gone = async {
+        while filled.days(&schema).await.len() == days {
+            store.prune(&keep(2), base()).await.expect("a step");
+        }
+    };
+    tokio::time::timeout(TIMEOUT, gone).await.expect("it is dropped now");
+}
