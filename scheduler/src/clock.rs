@@ -85,14 +85,13 @@ impl Clock for SystemClock {
 
 /// Time that stands still until a test moves it.
 pub struct ManualClock {
-    origin: DateTime<Utc>,
     now: watch::Sender<(DateTime<Utc>, Duration)>,
 }
 
 impl ManualClock {
     /// A clock that shows `now`.
     pub fn new(now: DateTime<Utc>) -> Arc<Self> {
-        Arc::new(Self { origin: now, now: watch::Sender::new((now, Duration::ZERO)) })
+        Arc::new(Self { now: watch::Sender::new((now, Duration::ZERO)) })
     }
 
     /// Moves wall and monotonic time forward.
@@ -106,11 +105,6 @@ impl ManualClock {
     /// Sets the wall clock alone, as an operator or NTP would.
     pub fn step_to(&self, wall: DateTime<Utc>) {
         self.now.send_modify(|(now, _)| *now = wall);
-    }
-
-    /// The instant the clock was made with.
-    pub fn origin(&self) -> DateTime<Utc> {
-        self.origin
     }
 }
 

@@ -4,15 +4,19 @@
 //! `CLAWJOB_LOG_LEVEL`; a list there is separated by commas. Keys are set one at a time on the
 //! defaults, so each has its own verdict and a wrong one does not hide the next.
 
+mod print;
+mod wanted;
+
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use print::{print, without_password};
 
 /// Prefix of environment variables.
 const ENV_PREFIX: &str = "CLAWJOB_";
@@ -306,12 +310,19 @@ impl Builder {
     }
 
     fn set(&mut self, origin: &str, key: &str, value: Value) {
-        match self.try_set(key, value) {
+        let Some(present) = self.tree.pointer(&pointer(key)) else {
+            return self.unknown(origin, key);
+        };
+        match self.try_set(key, value.clone()) {
             Ok(tree) => {
                 self.tree = tree;
                 self.origins.insert(key.to_owned(), origin.to_owned());
             }
-            Err(fault) => self.fault(origin, key, &fault),
+            Err(_) => {
+                let set = |tried| self.try_set(key, tried).map(drop);
+                let fault = wanted::fault(set, present.is_object(), &value);
+                self.fault(origin, key, &fault);
+            }
         }
     }
 
@@ -464,40 +475,6 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The effective configuration as YAML, without what a connection string keeps secret.
-///
-/// # Errors
-/// None in practice: every value has a YAML form.
-pub fn print(config: &Config) -> Result<String, serde_norway::Error> {
-    let mut shown = config.clone();
-    for url in [&mut shown.database, &mut shown.database_pool].into_iter().flatten() {
-        *url = without_password(url);
-    }
-    serde_norway::to_string(&shown)
-}
-
-/// A connection string with its password replaced.
-pub fn without_password(url: &str) -> String {
-    let mut shown = String::with_capacity(url.len());
-    match (url.find("://"), url.rfind('@')) {
-        (Some(scheme), Some(at)) if at > scheme => {
-            let user = &url[scheme + 3..at];
-            let name = user.split(':').next().unwrap_or_default();
-            let secret = if user.contains(':') { ":***" } else { "" };
-            let _ = write!(shown, "{}://{name}{secret}{}", &url[..scheme], &url[at..]);
-        }
-        _ => shown.push_str(url),
-    }
-    match shown.find("password=") {
-        Some(start) => {
-            let rest = &shown[start..];
-            let end = rest.find('&').map_or(shown.len(), |end| start + end);
-            format!("{}password=***{}", &shown[..start], &shown[end..])
-        }
-        None => shown,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -521,6 +498,38 @@ mod tests {
         let keys: Vec<_> = found.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(keys, ["lgo", "limits.sessions", "log.format", "listen"]);
         assert!(found[0].1.contains("did you mean log"), "{}", found[0].1);
+    }
+
+    #[test]
+    fn a_bad_value_is_told_in_words_for_people() {
+        let told = |line: &str| faults(line, "a.yaml").pop().expect("a fault").1;
+        for (line, fault) in [
+            ("limits:\n  sessions: -3", "must be a whole number from 0 up to 4294967295, not -3"),
+            ("log:\n  format: xml", "must be text or json, not \"xml\""),
+            ("log: 5", "must hold keys of its own, not a number"),
+            ("behind_proxy: maybe", "must be true or false, not \"maybe\""),
+            ("timings:\n  lost_after: 90", "must be a duration such as 90s, 5m or 2h, not 90"),
+            ("database: 5", "must be a text (in quotes where it looks otherwise), not a number"),
+        ] {
+            assert_eq!(told(line), fault, "{line}");
+        }
+        let flag = load(None, std::iter::empty(), &[("log.leve", "x".to_owned())]);
+        assert!(flag.expect_err("unknown").0[0].fault.contains("did you mean log.level?"));
+    }
+
+    #[test]
+    fn no_key_tells_a_bad_value_in_the_words_of_the_program() {
+        let builder = Builder::default();
+        for key in builder.keys() {
+            for bad in [serde_json::json!([[1]]), serde_json::json!({"a": 1}), Value::from(-1.5)] {
+                let mut builder = Builder::default();
+                builder.set("here", &key, bad);
+                let Some(fault) = builder.faults.pop() else { continue };
+                let words = ["invalid", "expected", "struct", "u32", "usize", "variant", "string"];
+                assert!(fault.fault.starts_with("must "), "{key}: {}", fault.fault);
+                assert!(!words.iter().any(|word| fault.fault.contains(word)), "{}", fault.fault);
+            }
+        }
     }
 
     #[test]

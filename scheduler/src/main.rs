@@ -3,7 +3,10 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{
+    ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+    error::ErrorKind, parser::ValueSource,
+};
 use clawjob_cli::{ClientArgs, ClientCommand};
 use clawjob_scheduler::{
     config::{self, Config, LogFormat},
@@ -31,7 +34,8 @@ enum Command {
     Server(ServerArgs),
     /// The scheduler on its embedded store, a demo executor and four jobs.
     Dev(ServerArgs),
-    /// A ready-made executor for shell commands and HTTP calls.
+    /// A ready-made executor for shell commands and HTTP calls; --endpoint, --token-file, --app
+    /// and --ca-file win over the environment and its file.
     Agent(AgentArgs),
     #[command(flatten)]
     Client(ClientCommand),
@@ -70,7 +74,15 @@ struct AgentArgs {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = Cli::command().get_matches();
+    let cli =
+        match Cli::from_arg_matches(&matches).map_err(|fault| fault.format(&mut Cli::command())) {
+            Ok(cli) => cli,
+            Err(fault) => fault.exit(),
+        };
+    if let Some(fault) = not_taken(&matches) {
+        Cli::command().error(ErrorKind::ArgumentConflict, fault).exit();
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(fault) => return failed(&fault.into()),
@@ -79,10 +91,30 @@ fn main() -> ExitCode {
         match cli.command {
             Command::Server(args) => end(server(args).await),
             Command::Dev(args) => end(dev(args).await),
-            Command::Agent(args) => end(agent(args).await),
+            Command::Agent(args) => end(agent(args, cli.client).await),
             Command::Client(command) => clawjob_cli::run(command, cli.client, Cli::command()).await,
         }
     })
+}
+
+/// A client option on a command that would pass it over in silence.
+fn not_taken(matches: &ArgMatches) -> Option<String> {
+    const CLIENT: [&str; 5] = ["endpoints", "token_file", "app", "ca_file", "output"];
+    let (command, given) = matches.subcommand()?;
+    let refused = match command {
+        "server" | "dev" => &CLIENT[..],
+        "agent" => &CLIENT[4..],
+        _ => return None,
+    };
+    let given = |id: &&&str| given.value_source(id) == Some(ValueSource::CommandLine);
+    let named: Vec<String> = refused.iter().filter(given).map(|id| flag_of(id)).collect();
+    (!named.is_empty())
+        .then(|| format!("`clawjob {command}` takes no {}: leave it out", named.join(", ")))
+}
+
+/// How an option is written.
+fn flag_of(id: &str) -> String {
+    format!("--{}", if id == "endpoints" { "endpoint".to_owned() } else { id.replace('_', "-") })
 }
 
 fn end(outcome: Result<()>) -> ExitCode {
@@ -143,7 +175,13 @@ async fn server(args: ServerArgs) -> Result<()> {
     let _telemetry = start_telemetry(&config)?;
     let server = runtime::start(&config).await?;
     if let Some(token) = server.admin_token() {
-        println!("admin token (shown once, kept in {}): {token}", server.token_file().display());
+        let file = server.token_file().display();
+        // What is no terminal is a journal or a file, where a secret would stay for good.
+        if std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+            println!("admin token (shown once, kept in {file}): {token}");
+        } else {
+            println!("admin token: in {file}");
+        }
     }
     println!("listening on {}", server.url());
     runtime::stop_signal().await;
@@ -165,7 +203,7 @@ async fn dev(args: ServerArgs) -> Result<()> {
     demo::run(&config).await
 }
 
-async fn agent(args: AgentArgs) -> Result<()> {
+async fn agent(args: AgentArgs, client: ClientArgs) -> Result<()> {
     let _telemetry = telemetry::init(&Setup {
         level: &args.log_level,
         shape: Shape::Text,
@@ -175,6 +213,20 @@ async fn agent(args: AgentArgs) -> Result<()> {
         node: "agent",
     })?;
     let config = clawjob_executor::agent::load(&args.config)?;
-    clawjob_executor::agent::run(config).await?;
-    Ok(())
+    let mut executor = clawjob_executor::agent::executor(config)?;
+    let endpoints: Vec<String> =
+        client.endpoints.into_iter().filter(|url| !url.trim().is_empty()).collect();
+    if !endpoints.is_empty() {
+        executor = executor.endpoints(endpoints);
+    }
+    if let Some(path) = client.token_file {
+        executor = executor.token_file(path);
+    }
+    if let Some(app) = client.app.filter(|app| !app.is_empty()) {
+        executor = executor.app(app);
+    }
+    if let Some(path) = client.ca_file.filter(|path| !path.as_os_str().is_empty()) {
+        executor = executor.ca_file(path);
+    }
+    Ok(executor.run().await?)
 }

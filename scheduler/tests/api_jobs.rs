@@ -296,7 +296,7 @@ async fn x11_an_edit_loses_no_planned_fire_and_adds_none() {
 }
 
 #[tokio::test]
-async fn a_pause_takes_even_what_is_due_and_a_resume_misses_nothing() {
+async fn a_pause_skips_even_what_is_due_and_a_resume_misses_nothing() {
     let world = World::new().await;
     world.own(Duration::from_secs(61)).await;
     let made = world.create("a", "j", every(20)).await;
@@ -307,7 +307,9 @@ async fn a_pause_takes_even_what_is_due_and_a_resume_misses_nothing() {
     assert!(planned(&world).await.is_empty());
     let list = pb::ListRunsRequest { parent: "apps/a".to_owned(), ..Default::default() };
     let runs = world.runs.list_runs(admin(list)).await.expect("lists").into_inner().runs;
-    assert!(runs.is_empty(), "{runs:?}");
+    let skipped: Vec<_> = runs.iter().map(|run| (run.state(), &*run.state_message)).collect();
+    let why = "its job was paused before the run was sent";
+    assert_eq!(skipped, [(pb::RunState::Skipped, why)]);
 
     world.clock.advance(Duration::from_secs(15));
     let resume = pb::ResumeJobRequest { name: made.name.clone() };

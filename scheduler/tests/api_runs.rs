@@ -435,3 +435,75 @@ async fn a_log_is_paged_and_tailed_to_its_end() {
     }
     assert_eq!(seen, [2, 4, 6]);
 }
+
+#[tokio::test]
+async fn runs_of_a_deleted_job_are_found_by_its_name_and_so_are_those_of_the_next_one() {
+    let world = World::new().await;
+    world.own(Duration::ZERO).await;
+    let job = world.create("a", "j", hello()).await;
+    let first = world.trigger(&job.name).await;
+    let attempt = world.start(&first).await;
+    world.succeed(attempt).await;
+    let request = pb::DeleteJobRequest { name: job.name.clone(), ..Default::default() };
+    world.jobs.delete_job(admin(request)).await.expect("deleted");
+    let list = async || {
+        let request = pb::ListRunsRequest {
+            parent: "apps/-".to_owned(),
+            filter: "job = \"apps/a/jobs/j\"".to_owned(),
+            ..Default::default()
+        };
+        let page = world.runs.list_runs(admin(request)).await.expect("lists").into_inner();
+        page.runs.into_iter().map(|run| run.name).collect::<Vec<_>>()
+    };
+    assert_eq!(list().await, std::slice::from_ref(&first.name));
+    world.clock.advance(Duration::from_secs(1));
+    let next = world.create("a", "j", hello()).await;
+    let second = world.trigger(&next.name).await;
+    assert_eq!(list().await, [second.name, first.name]);
+}
+
+#[tokio::test]
+async fn r69_a_watch_and_a_tail_end_within_a_minute_of_their_token_s_end() {
+    let world = World::new().await;
+    world.own(Duration::ZERO).await;
+    let job = world.create("a", "j", hello()).await;
+    let run = world.trigger(&job.name).await;
+    world.start(&run).await;
+    let mut watch = Watch::start(&world, "", "").await;
+    let tail = pb::TailRunLogsRequest { name: run.name.clone(), ..Default::default() };
+    let mut tail = world.runs.tail_run_logs(admin(tail)).await.expect("tails").into_inner();
+    watch.until_kind(Type::Bookmark).await;
+    let refused =
+        |status: tonic::Status| why(&status) == (Code::Unauthenticated, "TOKEN_REVOKED".into());
+    let mut revoked_at = None;
+    let ends = async {
+        let (mut watched, mut tailed) = (None, None);
+        while watched.is_none() || tailed.is_none() {
+            tokio::select! {
+                biased;
+                event = watch.0.next(), if watched.is_none() => if let Some(Err(end)) = event {
+                    assert!(refused(end));
+                    watched = Some(world.clock.elapsed());
+                },
+                batch = tail.next(), if tailed.is_none() => if let Some(Err(end)) = batch {
+                    assert!(refused(end));
+                    tailed = Some(world.clock.elapsed());
+                },
+                () = tokio::task::yield_now() => {
+                    world.clock.advance(Duration::from_millis(100));
+                    // Both have been asked about once: the token is remembered as a good one.
+                    if revoked_at.is_none() && world.clock.elapsed() > Duration::from_secs(20) {
+                        world.store.revoke_token("t1", world.now()).await.expect("revoked");
+                        revoked_at = Some(world.clock.elapsed());
+                    }
+                }
+            }
+        }
+        (revoked_at.expect("it was"), [watched, tailed])
+    };
+    let (revoked_at, ends) = soon(ends).await;
+    for end in ends {
+        let after = end.expect("it ended") - revoked_at;
+        assert!(after <= Duration::from_secs(60), "{after:?}");
+    }
+}

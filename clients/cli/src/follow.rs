@@ -1,8 +1,15 @@
 //! Streams that outlive their connection.
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
-use crate::{client, context::Context, error::CliError, render, time};
+use tonic::{Request, Response, Status, Streaming, transport::Channel};
+
+use crate::{
+    client::{self, Call},
+    context::Context,
+    error::CliError,
+    render, time,
+};
 
 /// First wait after a lost connection; it doubles with each that brings nothing.
 const WAIT_FIRST: Duration = Duration::from_millis(250);
@@ -17,20 +24,59 @@ pub(crate) struct Reconnect {
 }
 
 impl Reconnect {
-    /// The stream was opened: from now on a loss is no reason to give up.
+    /// The first call went through: from now on a loss is no reason to give up.
     pub(crate) fn opened(&mut self) {
         self.opened = true;
     }
 
-    /// The stream brought something: the next loss begins with a short wait.
+    /// It brought something: the next loss begins with a short wait.
     pub(crate) fn worked(&mut self) {
         self.failures = 0;
     }
 
-    /// The stream ended in order; a short wait keeps a server that ends each at once from being
-    /// asked without pause.
-    pub(crate) async fn at_end(&mut self) {
-        time::pause(self.wait()).await;
+    /// Opens a stream and hands each message to `take`, which says whether that was the last one
+    /// wanted. A stream that is lost or ends earlier is opened again, from where `place` has come.
+    ///
+    /// # Errors
+    /// As [`Reconnect::after`], and those of `take`.
+    pub(crate) async fn follow<P, Q: Clone, A>(
+        &mut self,
+        ctx: &mut Context<'_>,
+        place: &mut P,
+        request: impl Fn(&P) -> Q,
+        rpc: impl AsyncFn(Channel, Request<Q>) -> Result<Response<Streaming<A>>, Status>,
+        take: impl Fn(&mut Context<'_>, &mut P, A) -> Result<ControlFlow<()>, CliError>,
+    ) -> Result<(), CliError> {
+        loop {
+            let mut stream = match ctx.client.call(Call::STREAM, request(place), &rpc).await {
+                Ok(stream) => stream,
+                Err(e) => {
+                    self.after(ctx, e).await?;
+                    continue;
+                }
+            };
+            self.opened();
+            loop {
+                match stream.message().await {
+                    Ok(Some(message)) => {
+                        self.worked();
+                        if take(ctx, place, message)?.is_break() {
+                            return Ok(());
+                        }
+                    }
+                    // The server ends each stream after a while; a short wait keeps one that ends
+                    // each at once from being asked without pause.
+                    Ok(None) => {
+                        time::pause(self.wait()).await;
+                        break;
+                    }
+                    Err(status) => {
+                        self.after(ctx, status.into()).await?;
+                        break;
+                    }
+                }
+            }
+        }
     }
 
     /// Tells of the loss and waits.

@@ -127,7 +127,7 @@ pub(super) async fn delete(
     let app = api.store.get_app(&name).await.map_err(fault)?;
     if request.force {
         let jobs = jobs::delete_all(api, caller, app.id).await?;
-        tracing::info!(app = %name, jobs, by = %caller.principal(), "jobs of an app deleted");
+        tracing::info!(app = %name, jobs, "jobs of an app deleted");
     }
     api.store.delete_app(app.id).await.map_err(|error| match error {
         StoreError::Conflict(text) if request.force => {
@@ -139,7 +139,7 @@ pub(super) async fn delete(
         }
         error => fault(error),
     })?;
-    tracing::info!(app = %name, by = %caller.principal(), "app deleted");
+    tracing::info!(app = %name, "app deleted");
     Ok(())
 }
 

@@ -139,6 +139,19 @@ impl Auth {
         Ok(Caller::new(token))
     }
 
+    /// Whether what the caller may do has ended since it began: its token was revoked or has
+    /// expired. A store that is out of reach ends nobody.
+    ///
+    /// # Errors
+    /// UNAUTHENTICATED, as [`Auth::authenticate`].
+    pub async fn still_holds(&self, caller: &Caller) -> ApiResult<()> {
+        match self.token(&caller.token().id).await {
+            Ok(token) => self.holds(&token),
+            Err(error) if error.code() == tonic::Code::Unauthenticated => Err(error),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Forgets a token at once, since it was changed here.
     pub fn forget(&self, id: &str) {
         self.cache.lock().remove(id);

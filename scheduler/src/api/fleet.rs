@@ -169,7 +169,7 @@ impl FleetApi {
             self.kill(&runs, &by).await?;
         }
         self.api.hub.disconnect(named.app, &named.executor, "disconnected by an operator");
-        tracing::info!(executor = %named.full_name, %by, "executor disconnected");
+        tracing::info!(executor = %named.full_name, "executor disconnected");
         let row = self.get(&named).await?;
         Ok(self.show(&row))
     }

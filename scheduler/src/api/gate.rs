@@ -177,7 +177,7 @@ fn malformed(text: &str) -> ApiError {
 /// Decides by the caller's roles alone; false means that the message has to say more.
 fn passes_by_role(rule: Rule, caller: &Caller) -> ApiResult<bool> {
     let (role, enough) = match rule {
-        Rule::Open => return Ok(true),
+        Rule::Open | Rule::Anyone => return Ok(true),
         Rule::Session => (Role::Executor, true),
         Rule::Somewhere(role) => (role, true),
         Rule::Everywhere(role) => {
@@ -200,7 +200,9 @@ fn passes_by_role(rule: Rule, caller: &Caller) -> ApiResult<bool> {
 /// Decides by the app that the message is about.
 fn judge(rule: Rule, caller: &Caller, message: &DynamicMessage) -> ApiResult<()> {
     match rule {
-        Rule::Open | Rule::Session | Rule::Somewhere(_) | Rule::Everywhere(_) => Ok(()),
+        Rule::Open | Rule::Anyone | Rule::Session | Rule::Somewhere(_) | Rule::Everywhere(_) => {
+            Ok(())
+        }
         Rule::AppId(role, field) => caller.require(role, &text(message, field)),
         Rule::Within(role, field) => {
             let parent = text(message, field);

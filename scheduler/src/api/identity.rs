@@ -65,7 +65,7 @@ impl IdentityApi {
             }
             error => ApiError::of_store(Kind::Token, name_of(&token.id), error),
         })?;
-        tracing::info!(token = %token.id, by = %token.owner, "token created");
+        tracing::info!(token = %token.id, "token created");
         Ok(pb::CreateTokenResponse { token: Some(to_proto(&token)), secret: secret.text })
     }
 
@@ -121,7 +121,7 @@ impl IdentityApi {
         }
         let revoked = self.api.store.revoke_token(id, self.api.clock.now()).await.map_err(fault)?;
         self.auth.forget(id);
-        tracing::info!(token = %id, by = %caller.principal(), "token revoked");
+        tracing::info!(token = %id, "token revoked");
         Ok(to_proto(&revoked))
     }
 }

@@ -18,14 +18,13 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::TcpConnectInfo;
 
 use super::{
     caller::Peer,
     edge::Edge,
-    tls::{TlsError, TlsFiles, server_config},
+    tls::{Certificates, TlsError, TlsFiles},
 };
 use crate::clock::Clock;
 
@@ -86,7 +85,7 @@ pub enum ListenError {
 pub struct Port {
     listener: TcpListener,
     address: SocketAddr,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Certificates>,
     connections: Arc<Semaphore>,
 }
 
@@ -100,13 +99,13 @@ impl Port {
         if settings.tls.is_none() && !settings.behind_proxy && !address.ip().is_loopback() {
             return Err(ListenError::PlainText(address));
         }
-        let tls = settings.tls.as_ref().map(server_config).transpose()?;
+        let tls = settings.tls.as_ref().map(Certificates::load).transpose()?;
         let bind = |source| ListenError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(bind)?;
         Ok(Self {
             address: listener.local_addr().map_err(bind)?,
             listener,
-            tls: tls.map(|config| TlsAcceptor::from(Arc::new(config))),
+            tls,
             connections: Arc::new(Semaphore::new(settings.connections_max)),
         })
     }
@@ -138,11 +137,14 @@ impl Port {
             clock: clock.clone(),
             stop: stop.clone(),
         });
+        let renewal = shared.clone().follow_files();
+        tokio::pin!(renewal);
         let mut running = JoinSet::new();
         let mut backoff = ACCEPT_BACKOFF.0;
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
+                () = &mut renewal => break,
                 Some(_) = running.join_next(), if !running.is_empty() => continue,
                 accepted = accept(&self.listener, &self.connections) => accepted,
             };
@@ -208,13 +210,21 @@ fn http_builder() -> Builder<TokioExecutor> {
 struct Shared {
     edge: Arc<Edge>,
     http: Builder<TokioExecutor>,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Certificates>,
     local: SocketAddr,
     clock: Arc<dyn Clock>,
     stop: CancellationToken,
 }
 
 impl Shared {
+    /// Goes on for ever, with or without files to follow.
+    async fn follow_files(self: Arc<Self>) {
+        match &self.tls {
+            Some(certificates) => certificates.follow(&*self.clock).await,
+            None => std::future::pending().await,
+        }
+    }
+
     async fn connection(
         self: Arc<Self>,
         stream: TcpStream,
@@ -233,11 +243,11 @@ impl Shared {
         if !spoke {
             return;
         }
-        let Some(acceptor) = &self.tls else {
+        let Some(certificates) = &self.tls else {
             return self.http(stream, Peer { address, tls: false, certificate: None }).await;
         };
         let encrypted = tokio::select! {
-            encrypted = acceptor.accept(stream) => encrypted,
+            encrypted = certificates.acceptor().accept(stream) => encrypted,
             () = self.clock.wait(HELLO_MAX) => Err(io::ErrorKind::TimedOut.into()),
         };
         match encrypted {

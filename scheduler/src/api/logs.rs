@@ -15,7 +15,7 @@ use super::{
     convert::run::{log_level, log_record_to_proto},
     paging,
     status::{ApiError, ApiResult, Violations},
-    streams::{EventStream, event_stream},
+    streams::{EventStream, Watchdog, event_stream},
 };
 use crate::{
     model::ids::RunId,
@@ -98,6 +98,7 @@ fn shown(page: LogPage) -> Vec<pb::StoredLogRecord> {
 /// The run's log as it grows.
 pub fn tail(
     api: &Arc<Api>,
+    guard: Watchdog,
     run: RunId,
     request: &pb::TailRunLogsRequest,
 ) -> EventStream<pb::TailRunLogsResponse> {
@@ -112,13 +113,14 @@ pub fn tail(
     };
     // Before the first look, so that no record falls between.
     let hints = api.store.hints();
-    let tail = Tail { api: api.clone(), query, hints, sender };
+    let tail = Tail { api: api.clone(), guard, query, hints, sender };
     tokio::spawn(tail.drive());
     stream
 }
 
 struct Tail {
     api: Arc<Api>,
+    guard: Watchdog,
     query: LogQuery,
     hints: Receiver<Topic>,
     sender: mpsc::Sender<Result<pb::TailRunLogsResponse, tonic::Status>>,
@@ -136,6 +138,7 @@ impl Tail {
         let end = self.api.clock.elapsed() + TAIL_AGE_MAX;
         let mut quiet_since = self.api.clock.elapsed();
         while self.api.clock.elapsed() < end && !self.sender.is_closed() {
+            self.guard.check(self.api.clock.elapsed()).await?;
             let page = self.api.store.list_logs(&self.query).await?;
             let grew = page.through_seq > self.query.after_seq;
             let complete = page.complete || self.waited_enough(&page);

@@ -151,7 +151,7 @@ pub fn edge(
         .add_service(IdentityServiceServer::new(IdentityApi::new(api.clone(), auth.clone())))
         .add_service(ClusterServiceServer::new(ClusterApi::new(api.clone())))
         .add_service(JobServiceServer::new(JobsService::new(api.clone())))
-        .add_service(RunServiceServer::new(RunsService::new(api.clone())))
+        .add_service(RunServiceServer::new(RunsService::new(api.clone(), auth.clone())))
         .add_service(FleetServiceServer::new(FleetApi::new(api.clone())))
         .add_service(CalendarServiceServer::new(Later))
         .add_service(AlarmServiceServer::new(Later))

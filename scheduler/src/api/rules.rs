@@ -11,6 +11,8 @@ pub enum Rule {
     Open,
     /// Tokens with the executor role; the session checks app, id and handlers of its Hello.
     Session,
+    /// Whoever has a credential that holds, whatever its roles; it is about the caller alone.
+    Anyone,
     /// Whoever has the role in some app; the handler shows just what belongs to those apps.
     Somewhere(Role),
     /// Whoever has the role in all apps (`*`).
@@ -110,7 +112,7 @@ fn alarm(method: &str) -> Option<Rule> {
 fn identity(method: &str) -> Option<Rule> {
     Some(match method {
         "Login" => Rule::Open,
-        "Logout" | "WhoAmI" => Rule::Somewhere(Viewer),
+        "Logout" | "WhoAmI" => Rule::Anyone,
         "CreateUser" | "GetUser" | "ListUsers" | "UpdateUser" | "DeleteUser" => {
             Rule::Everywhere(Admin)
         }

@@ -10,12 +10,13 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Api,
+    auth::Auth,
     caller::Caller,
     convert::names::{self, RunName},
     feed::RunFeed,
     logs,
     status::{ApiError, ApiResult, Kind, Violations},
-    streams::EventStream,
+    streams::{EventStream, Watchdog},
     watch,
 };
 use crate::model::run::RunRecord;
@@ -26,13 +27,19 @@ pub(in crate::api) use read::{jobs, scheduled, show};
 pub struct RunsService {
     api: Arc<Api>,
     feed: Arc<RunFeed>,
+    auth: Arc<Auth>,
 }
 
 impl RunsService {
     /// Over the store and hub of `api`, with a feed of its own for those who wait and watch.
-    pub fn new(api: Arc<Api>) -> Self {
+    pub fn new(api: Arc<Api>, auth: Arc<Auth>) -> Self {
         let feed = RunFeed::new(api.store.clone(), api.clock.clone());
-        Self { api, feed }
+        Self { api, feed, auth }
+    }
+
+    /// Ends the caller's stream when its token does not hold any more.
+    fn watchdog(&self, caller: Caller) -> Watchdog {
+        Watchdog::new(self.auth.clone(), caller, self.api.clock.elapsed())
     }
 
     /// The run of that name; one of another app does not exist under it.
@@ -103,7 +110,9 @@ impl RunService for RunsService {
     ) -> Result<Response<Self::WatchRunsStream>, Status> {
         let caller = Caller::of(&request)?;
         let feed = self.feed.clone();
-        Ok(Response::new(watch::start(&self.api, feed, &caller, request.into_inner()).await?))
+        let guard = self.watchdog(caller.clone());
+        let request = request.into_inner();
+        Ok(Response::new(watch::start(&self.api, feed, &caller, guard, request).await?))
     }
 
     async fn list_run_logs(
@@ -119,8 +128,9 @@ impl RunService for RunsService {
         &self,
         request: Request<pb::TailRunLogsRequest>,
     ) -> Result<Response<Self::TailRunLogsStream>, Status> {
+        let guard = self.watchdog(Caller::of(&request)?);
         let request = request.into_inner();
         let run = self.find(&run_name(&request.name, Violations::new())?).await?;
-        Ok(Response::new(logs::tail(&self.api, run.run.id, &request)))
+        Ok(Response::new(logs::tail(&self.api, guard, run.run.id, &request)))
     }
 }

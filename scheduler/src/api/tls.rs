@@ -1,13 +1,21 @@
-//! The server's certificate, and the client's when it is asked for one.
+//! The server's certificate, which follows its files, and the client's when it is asked for one.
 
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, SystemTime},
 };
 
+use parking_lot::Mutex;
 use rustls::{RootCertStore, ServerConfig, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, DnsName, PrivateKeyDer, ServerName, pem::PemObject as _};
+use tokio_rustls::TlsAcceptor;
 use webpki::EndEntityCert;
+
+use crate::clock::Clock;
+
+/// How often it is looked whether the files have changed.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Where certificate and key lie, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +32,65 @@ pub struct TlsFiles {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TlsError(String);
+
+/// Of each file, when it changed and how long it is; `None` for one that is not there just now.
+type Stamps = Vec<Option<(SystemTime, u64)>>;
+
+/// What new connections are accepted with: the files as they were last found good.
+pub struct Certificates {
+    files: TlsFiles,
+    acceptor: Mutex<TlsAcceptor>,
+    seen: Mutex<Stamps>,
+}
+
+impl Certificates {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// As [`server_config`].
+    pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
+        // Before the files themselves: a change in between is found by the next look.
+        let seen = Mutex::new(stamps(files));
+        let acceptor = Mutex::new(TlsAcceptor::from(Arc::new(server_config(files)?)));
+        Ok(Self { files: files.clone(), acceptor, seen })
+    }
+
+    /// For the next connection.
+    pub fn acceptor(&self) -> TlsAcceptor {
+        self.acceptor.lock().clone()
+    }
+
+    /// Keeps looking for changes of the files. What does not go together, say a certificate whose
+    /// key is still to be written, is passed over until the files change again.
+    pub async fn follow(&self, clock: &dyn Clock) {
+        loop {
+            clock.wait(CHECK_INTERVAL).await;
+            let now = stamps(&self.files);
+            if *self.seen.lock() == now {
+                continue;
+            }
+            *self.seen.lock() = now;
+            match server_config(&self.files) {
+                Ok(config) => {
+                    *self.acceptor.lock() = TlsAcceptor::from(Arc::new(config));
+                    tracing::info!("new TLS files are in use");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "new TLS files can't be used; the old ones stay")
+                }
+            }
+        }
+    }
+}
+
+fn stamps(files: &TlsFiles) -> Stamps {
+    let stamp = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        Some((found.modified().ok()?, found.len()))
+    };
+    let paths = [Some(&files.cert), Some(&files.key), files.client_ca.as_ref()];
+    paths.into_iter().flatten().map(|path| stamp(path)).collect()
+}
 
 /// Reads the files.
 ///

@@ -1,7 +1,7 @@
 //! WatchRuns: the present state, then every change, resumable.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -20,7 +20,7 @@ use super::{
     filter::{self, Filter},
     paging, runs, scope,
     status::{ApiError, ApiResult, Violations},
-    streams::{EventStream, event_stream},
+    streams::{EventStream, Watchdog, event_stream},
 };
 use crate::{
     model::{
@@ -53,6 +53,7 @@ pub async fn start(
     api: &Arc<Api>,
     feed: Arc<RunFeed>,
     caller: &Caller,
+    guard: Watchdog,
     request: pb::WatchRunsRequest,
 ) -> ApiResult<EventStream<pb::WatchRunsResponse>> {
     let mut bad = Violations::new();
@@ -75,7 +76,8 @@ pub async fn start(
         filter,
         full,
         tokens,
-        shown: HashSet::new(),
+        guard,
+        shown: HashMap::new(),
         labels: HashMap::new(),
         sender,
     };
@@ -109,8 +111,9 @@ struct Watch {
     filter: Filter,
     full: bool,
     tokens: paging::Query,
-    /// Runs the client was shown, for a word when one does not match any more.
-    shown: HashSet<RunId>,
+    guard: Watchdog,
+    /// Runs the client was shown, with their app, for a word when one does not match any more.
+    shown: HashMap<RunId, Arc<str>>,
     /// Labels of jobs, looked up when the filter asks for labels; forgotten with each bookmark.
     labels: HashMap<JobId, BTreeMap<String, String>>,
     sender: mpsc::Sender<Result<pb::WatchRunsResponse, tonic::Status>>,
@@ -140,7 +143,7 @@ impl Watch {
             if elapsed >= end {
                 return Ok(());
             }
-            let idle = bookmark.saturating_sub(elapsed).min(end.saturating_sub(elapsed));
+            let idle = bookmark.min(end).saturating_sub(elapsed);
             let sender = self.sender.clone();
             let batch = tokio::select! {
                 biased;
@@ -213,7 +216,7 @@ impl Watch {
             let count = u32::try_from(page.len()).unwrap_or(u32::MAX);
             query.after = page.last().map(|record| record.run.id);
             for record in &page {
-                self.remember(record.run.id);
+                self.remember(record);
             }
             let now = self.api.clock.now();
             for run in runs::show(&self.api, page, self.full, now).await? {
@@ -263,8 +266,8 @@ impl Watch {
         for record in &batch.changed {
             if self.matches(record, now).await? {
                 matching.push(record.clone());
-            } else if self.shown.remove(&record.run.id) {
-                self.send_gone(&record.app_name, record.run.id, at).await?;
+            } else if let Some(app) = self.shown.remove(&record.run.id) {
+                self.send_gone(&app, record.run.id, at).await?;
             }
         }
         if self.full && !matching.is_empty() {
@@ -272,23 +275,23 @@ impl Watch {
             matching = self.api.store.get_runs(&ids, true).await?;
         }
         for record in &matching {
-            self.remember(record.run.id);
+            self.remember(record);
         }
         for run in runs::show(&self.api, matching, self.full, now).await? {
             self.send(Type::Changed, Some(run), at).await?;
         }
         for run in &batch.deleted {
             // Of one that was never shown the client knows nothing.
-            if self.shown.remove(run) {
-                self.send_gone("-", *run, at).await?;
+            if let Some(app) = self.shown.remove(run) {
+                self.send_gone(&app, *run, at).await?;
             }
         }
         Ok(at)
     }
 
-    fn remember(&mut self, run: RunId) {
+    fn remember(&mut self, record: &RunRecord) {
         if self.shown.len() < SHOWN_MAX {
-            self.shown.insert(run);
+            self.shown.insert(record.run.id, record.app_name.clone());
         }
     }
 
@@ -322,12 +325,19 @@ impl Watch {
     }
 
     /// A run that the client was shown is none of its runs any more.
-    async fn send_gone(&self, app: &str, run: RunId, at: EventCursor) -> Result<(), Stop> {
+    async fn send_gone(&mut self, app: &str, run: RunId, at: EventCursor) -> Result<(), Stop> {
         let run = pb::Run { name: names::run(app, run), ..pb::Run::default() };
         self.send(Type::Deleted, Some(run), at).await
     }
 
-    async fn send(&self, kind: Type, run: Option<pb::Run>, at: EventCursor) -> Result<(), Stop> {
+    async fn send(
+        &mut self,
+        kind: Type,
+        run: Option<pb::Run>,
+        at: EventCursor,
+    ) -> Result<(), Stop> {
+        // A quiet watch comes by with its bookmarks.
+        self.guard.check(self.api.clock.elapsed()).await?;
         let now = self.api.clock.now();
         let resume_token = self.tokens.token(&self.api.page_key, &(at.tx, at.seq), now)?;
         let event = pb::WatchRunsResponse { r#type: kind as i32, run, resume_token };

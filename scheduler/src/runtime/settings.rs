@@ -11,7 +11,7 @@ use crate::{
         listen::{ListenSettings, Port},
         tls::TlsFiles,
     },
-    config::Config,
+    config::{self, Config},
     hub::HubSettings,
     janitor::LostRules,
     store::{
@@ -53,14 +53,13 @@ pub(super) async fn open_store(config: &Config) -> Result<SharedStore> {
     match &config.database {
         None => Ok(SqliteStore::open(&config.data_dir)?),
         Some(url) => {
-            std::fs::create_dir_all(&config.data_dir)
-                .with_context(|| format!("data_dir {}", config.data_dir.display()))?;
             let settings = PostgresConfig {
                 url: url.clone(),
                 pool_url: config.database_pool.clone(),
                 pool_size: config.database_pool_size,
             };
-            Ok(PostgresStore::connect(settings).await?)
+            let named = || format!("database {}", config::without_password(url));
+            Ok(PostgresStore::connect(settings).await.with_context(named)?)
         }
     }
 }

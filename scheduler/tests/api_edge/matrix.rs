@@ -19,6 +19,7 @@ use crate::harness::{Server, code};
 #[derive(Clone, Copy, Debug)]
 enum Need {
     Open,
+    Anyone,
     Session,
     Somewhere(Role),
     Everywhere,
@@ -26,7 +27,7 @@ enum Need {
     InApp(Role, Code),
 }
 
-use Need::{Everywhere, InApp, Open, Session, Somewhere};
+use Need::{Anyone, Everywhere, InApp, Open, Session, Somewhere};
 use Role::{Admin, Editor, Operator, Viewer};
 
 const HIDDEN: Code = Code::NotFound;
@@ -114,8 +115,8 @@ fn table(run: RunId, token: &str) -> Vec<(&'static str, Need, Value)> {
             json!({ "name": "apps/a/alarms/x" }),
         ),
         ("IdentityService/Login", Open, json!({})),
-        ("IdentityService/Logout", Somewhere(Viewer), json!({})),
-        ("IdentityService/WhoAmI", Somewhere(Viewer), json!({})),
+        ("IdentityService/Logout", Anyone, json!({})),
+        ("IdentityService/WhoAmI", Anyone, json!({})),
         ("IdentityService/CreateUser", Everywhere, json!({})),
         ("IdentityService/GetUser", Everywhere, json!({})),
         ("IdentityService/ListUsers", Everywhere, json!({})),
@@ -160,7 +161,7 @@ fn expected(need: Need, caller: Option<(&str, Role)>) -> Option<Code> {
     let executor = role == Role::Executor;
     let deny = |allowed: bool| (!allowed).then_some(DENIED);
     match need {
-        Open => None,
+        Open | Anyone => None,
         Session => deny(executor),
         _ if executor => Some(DENIED),
         Somewhere(needed) => deny(role >= needed),
@@ -288,7 +289,7 @@ async fn x49_an_executors_token_reaches_no_service_but_its_own() {
     let (run, spare) = stage(&server).await;
     let token = server.token(&[("b", Role::Executor)]).await;
     for (path, need, request) in table(run, &spare) {
-        if matches!(need, Open | Session) {
+        if matches!(need, Open | Anyone | Session) {
             continue;
         }
         let got = server.call(&token, path, request).await;

@@ -10,7 +10,7 @@ use clawjob_proto::v1::{
 use clawjob_scheduler::{
     api::{
         listen::{ListenError, ListenSettings, Port},
-        tls::TlsFiles,
+        tls::{CHECK_INTERVAL, TlsFiles},
     },
     clock::Clock,
     model::principal::Role,
@@ -22,7 +22,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
 
-use crate::harness::{Server, reason};
+use crate::harness::{SOON, Server, reason};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
@@ -114,6 +114,28 @@ async fn calls_go_over_tls() {
     let channel = connect(port, &authority, None).await.expect("connects");
     let info = ClusterServiceClient::new(channel).get_server_info(GetServerInfoRequest {}).await;
     assert_eq!(info.expect("answers").into_inner().node_id, "n1");
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_taken_up_without_a_restart_and_a_bad_one_is_not() {
+    let server = Server::start().await;
+    let (old, new) = (authority(), authority());
+    let port = secure(&server, &old, false).await;
+    std::fs::write(server.dir.path().join("cert.pem"), "half a certif").expect("written");
+    for _ in 0..3 {
+        server.clock.advance(CHECK_INTERVAL);
+        tokio::task::yield_now().await;
+        connect(port, &old, None).await.expect("the old one still serves");
+    }
+    files(server.dir.path(), &new, false);
+    let renewed = async {
+        while connect(port, &new, None).await.is_err() {
+            server.clock.advance(CHECK_INTERVAL);
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SOON, renewed).await.expect("the new one serves");
+    connect(port, &old, None).await.expect_err("the old authority signed nothing of it");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use chrono::{DateTime, Utc};
 use clawjob_proto::v1::{self as pb, job_service_server::JobService as _};
 use clawjob_scheduler::{
-    api::{Api, ApiSettings, caller::Caller, jobs::JobsService, runs::RunsService},
+    api::{Api, ApiSettings, auth::Auth, caller::Caller, jobs::JobsService, runs::RunsService},
     clock::{Clock as _, ManualClock},
     hub::{Hub, settings::HubSettings},
     model::{
@@ -46,9 +46,11 @@ impl World {
         let (hub, _events) = Hub::new(HubSettings::default(), clock.clone());
         let settings = ApiSettings::default();
         let api = Api::new(store.clone(), hub, clock.clone(), settings).await.expect("an API");
+        store.create_token(&token(&[]), None).await.expect("the callers' token");
+        let auth = Auth::new(store.clone(), clock.clone());
         Self {
             jobs: Arc::new(JobsService::new(api.clone())),
-            runs: Arc::new(RunsService::new(api.clone())),
+            runs: Arc::new(RunsService::new(api.clone(), auth)),
             api,
             clock,
             store,
@@ -140,8 +142,13 @@ pub fn every(seconds: i64) -> pb::Job {
 }
 
 pub fn caller(grants: &[(&str, Role)]) -> Caller {
+    Caller::new(Arc::new(token(grants)))
+}
+
+/// The token of all callers.
+fn token(grants: &[(&str, Role)]) -> Token {
     let grants = grants.iter().map(|(app, role)| Grant { app: (*app).to_owned(), role: *role });
-    Caller::new(Arc::new(Token {
+    Token {
         id: "t1".to_owned(),
         secret_hash: Vec::new(),
         display_name: String::new(),
@@ -153,7 +160,7 @@ pub fn caller(grants: &[(&str, Role)]) -> Caller {
         expires_at: None,
         revoked_at: None,
         last_used_at: None,
-    }))
+    }
 }
 
 pub fn by<T>(caller: Caller, message: T) -> Request<T> {

@@ -42,6 +42,7 @@ pub(crate) async fn run(ctx: &mut Context<'_>, args: ApplyArgs) -> Result<(), Cl
         confirm(ctx, &steps)?;
     }
     let (mut results, mut failed, mut exit) = (Vec::new(), 0_usize, 0);
+    let mut written = Vec::new();
     for step in &steps {
         let done = if args.dry_run { Ok(()) } else { carry_out(&mut ctx.client, step).await };
         if let Err(e) = &done {
@@ -52,12 +53,16 @@ pub(crate) async fn run(ctx: &mut Context<'_>, args: ApplyArgs) -> Result<(), Cl
             let error = render::error(e);
             ctx.term.remark(&format!("{}: {error}", text::line(&names::short(&step.name))));
         }
+        if let (Ok(()), Action::Create(job) | Action::Update { job, .. }) = (&done, &step.action) {
+            written.push(&**job);
+        }
         if ctx.format == OutputFormat::Table {
             print(ctx, step, args.dry_run, done.is_ok())?;
         } else {
             results.push(as_json(step, &done));
         }
     }
+    jobs::warn_of_handlers(ctx, written).await;
     if ctx.format == OutputFormat::Table {
         let counts = counts(&steps);
         let tense = if args.dry_run { " (nothing was changed)" } else { "" };

@@ -7,7 +7,7 @@ use clawjob_proto::v1::{
 use prost_types::FieldMask;
 use tonic::Code;
 
-use super::{JobFlags, get, print, show};
+use super::{JobFlags, get, print, show, warn_of_handlers};
 use crate::{
     apply,
     client::{self, Call, Client, jobs},
@@ -96,6 +96,7 @@ pub(super) async fn create(ctx: &mut Context<'_>, args: JobCreateArgs) -> Result
         ));
     }
     let job = create_job(&mut ctx.client, job, args.validate_only).await?;
+    warn_of_handlers(ctx, [&job]).await;
     print(ctx, &job)
 }
 
@@ -107,13 +108,17 @@ async fn create_from_file(
     let wanted = apply::read(ctx, &[file.to_owned()])?.jobs;
     if let [job] = wanted.as_slice() {
         let job = create_job(&mut ctx.client, job.clone(), validate_only).await?;
+        warn_of_handlers(ctx, [&job]).await;
         return print(ctx, &job);
     }
     let mut printer = ListPrinter::new(ctx.format, "jobs", &show::JOBS);
+    let mut created = Vec::with_capacity(wanted.len());
     for job in wanted {
         let job = create_job(&mut ctx.client, job, validate_only).await?;
-        printer.page(ctx.term, &[job])?;
+        printer.page(ctx.term, std::slice::from_ref(&job))?;
+        created.push(job);
     }
+    warn_of_handlers(ctx, &created).await;
     printer.end(ctx.term, "")
 }
 
@@ -155,6 +160,7 @@ pub(super) async fn update(ctx: &mut Context<'_>, args: JobUpdateArgs) -> Result
         if paths.is_empty() {
             return Err(CliError::usage("nothing to change: give at least one option"));
         }
+        let new_handler = paths.iter().any(|path| path == "handler");
         let rq = UpdateJobRequest {
             job: Some(job),
             update_mask: Some(FieldMask { paths }),
@@ -162,7 +168,12 @@ pub(super) async fn update(ctx: &mut Context<'_>, args: JobUpdateArgs) -> Result
             validate_only: args.validate_only,
         };
         match write(&mut ctx.client, rq).await {
-            Ok(job) => return print(ctx, &job),
+            Ok(job) => {
+                if new_handler {
+                    warn_of_handlers(ctx, [&job]).await;
+                }
+                return print(ctx, &job);
+            }
             Err(CliError::Status(status))
                 if status.code() == Code::Aborted && tried < UPDATE_TRIES_MAX => {}
             Err(e) => return Err(e),

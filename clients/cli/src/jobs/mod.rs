@@ -3,6 +3,7 @@
 mod change;
 mod flags;
 mod next;
+mod offer;
 mod schedule;
 mod show;
 
@@ -29,6 +30,7 @@ pub(crate) use change::{JobCreateArgs, JobTriggerArgs, JobUpdateArgs};
 pub(crate) use change::{create_job, write};
 pub(crate) use flags::JobFlags;
 pub(crate) use next::JobNextArgs;
+pub(crate) use offer::warn_of_handlers;
 
 /// Commands about jobs. A name is APP/JOB, or JOB with --app.
 #[derive(Subcommand, Debug, Clone)]

@@ -1,11 +1,14 @@
 //! `runs logs`: what a run wrote, and what it is writing.
 
-use std::{io::Write as _, time::Duration};
+use std::{io::Write as _, ops::ControlFlow, time::Duration};
 
 use clap::Args;
 use clawjob_proto::{
     json,
-    v1::{ListRunLogsRequest, LogLevel, RunView, StoredLogRecord, TailRunLogsRequest},
+    v1::{
+        ListRunLogsRequest, LogLevel, RunView, StoredLogRecord, TailRunLogsRequest,
+        TailRunLogsResponse,
+    },
 };
 
 use super::get;
@@ -135,53 +138,34 @@ async fn tail(
     place: &mut Place,
     reconnect: &mut Reconnect,
 ) -> Result<(), CliError> {
-    loop {
-        let rq = TailRunLogsRequest {
-            name: name.to_owned(),
-            attempt: place.attempt,
-            after_seq: place.seq,
-            min_level,
-        };
-        let rpc = async |ch, rq| runs(ch).tail_run_logs(rq).await;
-        let mut stream = match ctx.client.call(Call::STREAM, rq, rpc).await {
-            Ok(stream) => stream,
-            Err(e) => {
-                reconnect.after(ctx, e).await?;
-                continue;
-            }
-        };
-        reconnect.opened();
-        loop {
-            match stream.message().await {
-                Ok(Some(batch)) => {
-                    reconnect.worked();
-                    for record in &batch.records {
-                        print(ctx, record)?;
-                        // "The last attempt" is another one after a retry: stay with this one.
-                        place.attempt = place.attempt.max(record.attempt);
-                        place.seq = place.seq.max(record.seq);
-                    }
-                    place.seq = place.seq.max(batch.through_seq);
-                    if batch.dropped > place.dropped {
-                        let lost = batch.dropped - place.dropped;
-                        ctx.term.remark(&format!("{lost} records were dropped here"));
-                        place.dropped = batch.dropped;
-                    }
-                    if batch.complete {
-                        return Ok(());
-                    }
-                }
-                Ok(None) => {
-                    reconnect.at_end().await;
-                    break;
-                }
-                Err(status) => {
-                    reconnect.after(ctx, status.into()).await?;
-                    break;
-                }
-            }
-        }
+    let request = |place: &Place| TailRunLogsRequest {
+        name: name.to_owned(),
+        attempt: place.attempt,
+        after_seq: place.seq,
+        min_level,
+    };
+    let rpc = async |ch, rq| runs(ch).tail_run_logs(rq).await;
+    reconnect.follow(ctx, place, request, rpc, take).await
+}
+
+fn take(
+    ctx: &mut Context<'_>,
+    place: &mut Place,
+    batch: TailRunLogsResponse,
+) -> Result<ControlFlow<()>, CliError> {
+    for record in &batch.records {
+        print(ctx, record)?;
+        // "The last attempt" is another one after a retry: stay with this one.
+        place.attempt = place.attempt.max(record.attempt);
+        place.seq = place.seq.max(record.seq);
     }
+    place.seq = place.seq.max(batch.through_seq);
+    if batch.dropped > place.dropped {
+        let lost = batch.dropped - place.dropped;
+        ctx.term.remark(&format!("{lost} records were dropped here"));
+        place.dropped = batch.dropped;
+    }
+    Ok(if batch.complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
 }
 
 fn print(ctx: &mut Context<'_>, record: &StoredLogRecord) -> Result<(), CliError> {

@@ -14,9 +14,11 @@ use crate::{
     text,
 };
 
-/// The columns of lists of runs.
+/// The columns of lists of runs. What has elapsed is from the first start to the recorded end, with
+/// the waits between attempts and for a server that was away; how long a handler took is its
+/// attempt's own, as its executor measured it.
 pub(super) const RUNS: Columns<Run> = Columns {
-    headers: &["RUN", "JOB", "STATE", "FIRE TIME", "TOOK", "ATTEMPT", "EXECUTOR", "WHY"],
+    headers: &["RUN", "JOB", "STATE", "FIRE TIME", "ELAPSED", "ATTEMPT", "EXECUTOR", "WHY"],
     row: |run, zone| {
         vec![
             names::short(&run.name).into(),
@@ -124,7 +126,7 @@ pub(super) fn fields(run: &Run, zone: &TimeZone) -> Fields {
         ("created", at(&run.create_time)),
         ("started", at(&run.start_time)),
         ("ended", at(&run.end_time)),
-        ("took", show::between(run.start_time.as_ref(), run.end_time.as_ref()).into()),
+        ("elapsed", show::between(run.start_time.as_ref(), run.end_time.as_ref()).into()),
         ("next attempt", at(&run.next_attempt_time)),
         ("executor", names::short(&run.executor).into()),
         ("shard", shard.into()),

@@ -1,6 +1,6 @@
 //! `runs watch`: changes as they happen, over lost connections too.
 
-use std::io::Write as _;
+use std::{io::Write as _, ops::ControlFlow};
 
 use clap::Args;
 use clawjob_proto::{
@@ -10,14 +10,8 @@ use clawjob_proto::{
 
 use super::{RunFilter, show};
 use crate::{
-    args::OutputFormat,
-    client::{Call, runs},
-    context::Context,
-    error::CliError,
-    follow::Reconnect,
-    names, output,
-    show::is_final,
-    text,
+    args::OutputFormat, client::runs, context::Context, error::CliError, follow::Reconnect, names,
+    output, show::is_final, text,
 };
 
 /// What `runs watch` takes.
@@ -36,53 +30,36 @@ pub struct RunWatchArgs {
     count: u32,
 }
 
+/// Where a watch stands: the token to go on from, and how many events are still wanted.
+struct Place {
+    token: String,
+    left: Option<u32>,
+}
+
 pub(super) async fn run(ctx: &mut Context<'_>, args: RunWatchArgs) -> Result<(), CliError> {
     let (parent, filter) = (ctx.parent(), args.which.text(ctx)?);
-    let mut token = args.resume_token.clone();
-    let mut left = args.count;
-    let mut reconnect = Reconnect::default();
-    loop {
-        let rq = WatchRunsRequest {
-            parent: parent.clone(),
-            filter: filter.clone(),
-            resume_token: token.clone(),
-            view: RunView::Basic.into(),
-        };
-        let rpc = async |ch, rq| runs(ch).watch_runs(rq).await;
-        let mut stream = match ctx.client.call(Call::STREAM, rq, rpc).await {
-            Ok(stream) => stream,
-            Err(e) => {
-                reconnect.after(ctx, e).await?;
-                continue;
-            }
-        };
-        reconnect.opened();
-        loop {
-            match stream.message().await {
-                Ok(Some(event)) => {
-                    reconnect.worked();
-                    if !event.resume_token.is_empty() {
-                        token.clone_from(&event.resume_token);
-                    }
-                    if print(ctx, &event, args.all)? && args.count > 0 {
-                        left -= 1;
-                        if left == 0 {
-                            return Ok(());
-                        }
-                    }
-                }
-                // The server ends each stream after a while; the token goes on from here.
-                Ok(None) => {
-                    reconnect.at_end().await;
-                    break;
-                }
-                Err(status) => {
-                    reconnect.after(ctx, status.into()).await?;
-                    break;
-                }
-            }
+    let left = (args.count > 0).then_some(args.count);
+    let mut place = Place { token: args.resume_token.clone(), left };
+    let request = |place: &Place| WatchRunsRequest {
+        parent: parent.clone(),
+        filter: filter.clone(),
+        resume_token: place.token.clone(),
+        view: RunView::Basic.into(),
+    };
+    let rpc = async |ch, rq| runs(ch).watch_runs(rq).await;
+    let take = |ctx: &mut Context<'_>, place: &mut Place, event: WatchRunsResponse| {
+        if !event.resume_token.is_empty() {
+            place.token.clone_from(&event.resume_token);
         }
-    }
+        if print(ctx, &event, args.all)?
+            && let Some(left) = &mut place.left
+        {
+            *left -= 1;
+        }
+        let over = place.left == Some(0);
+        Ok(if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    };
+    Reconnect::default().follow(ctx, &mut place, request, rpc, take).await
 }
 
 /// Prints an event; false when it is not for showing.

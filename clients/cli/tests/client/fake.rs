@@ -6,8 +6,9 @@ use std::{
 };
 
 use clawjob_proto::v1::{
-    self as pb, identity_service_server::IdentityServiceServer,
-    job_service_server::JobServiceServer, run_service_server::RunServiceServer,
+    self as pb, fleet_service_server::FleetServiceServer,
+    identity_service_server::IdentityServiceServer, job_service_server::JobServiceServer,
+    run_service_server::RunServiceServer,
 };
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -44,6 +45,8 @@ pub(crate) struct State {
     /// So many updates meet another's change.
     pub(crate) conflicts: u32,
     pub(crate) filters: Vec<String>,
+    /// Handlers on offer, by app; without any the call is none that it knows.
+    pub(crate) handlers: Option<BTreeMap<String, Vec<&'static str>>>,
 }
 
 /// A handle on the server.
@@ -71,6 +74,7 @@ impl Fake {
         let server = server
             .add_service(JobServiceServer::new(fake.clone()))
             .add_service(RunServiceServer::new(fake.clone()))
+            .add_service(FleetServiceServer::new(fake.clone()))
             .add_service(IdentityServiceServer::new(fake.clone()))
             .serve_with_incoming(TcpListenerStream::new(listener));
         // It ends with the test's runtime.
@@ -122,6 +126,59 @@ pub(crate) fn not_found(kind: &str, name: &str) -> Status {
 }
 
 pub(crate) type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl pb::fleet_service_server::FleetService for Fake {
+    async fn list_handlers(
+        &self,
+        rq: Request<pb::ListHandlersRequest>,
+    ) -> Answer<pb::ListHandlersResponse> {
+        let Some(handlers) = self.state().handlers.clone() else {
+            return Err(Status::unimplemented("list_handlers"));
+        };
+        let app = rq.get_ref().parent.trim_start_matches("apps/");
+        let entry = |name: &&str| pb::list_handlers_response::Entry {
+            handler: Some(pb::Handler { name: (*name).to_owned(), ..pb::Handler::default() }),
+            ..Default::default()
+        };
+        let handlers = handlers.get(app).map(|names| names.iter().map(entry).collect());
+        let handlers = handlers.unwrap_or_default();
+        Ok(Response::new(pb::ListHandlersResponse { handlers, ..Default::default() }))
+    }
+
+    async fn get_executor(&self, _: Request<pb::GetExecutorRequest>) -> Answer<pb::Executor> {
+        Err(Status::unimplemented("get_executor"))
+    }
+
+    async fn list_executors(
+        &self,
+        _: Request<pb::ListExecutorsRequest>,
+    ) -> Answer<pb::ListExecutorsResponse> {
+        Err(Status::unimplemented("list_executors"))
+    }
+
+    async fn cordon_executor(&self, _: Request<pb::CordonExecutorRequest>) -> Answer<pb::Executor> {
+        Err(Status::unimplemented("cordon_executor"))
+    }
+
+    async fn uncordon_executor(
+        &self,
+        _: Request<pb::UncordonExecutorRequest>,
+    ) -> Answer<pb::Executor> {
+        Err(Status::unimplemented("uncordon_executor"))
+    }
+
+    async fn disconnect_executor(
+        &self,
+        _: Request<pb::DisconnectExecutorRequest>,
+    ) -> Answer<pb::Executor> {
+        Err(Status::unimplemented("disconnect_executor"))
+    }
+
+    async fn delete_executor(&self, _: Request<pb::DeleteExecutorRequest>) -> Answer<()> {
+        Err(Status::unimplemented("delete_executor"))
+    }
+}
 
 #[tonic::async_trait]
 impl pb::identity_service_server::IdentityService for Fake {

@@ -156,3 +156,45 @@ async fn completions_know_the_commands_of_every_shell() {
 fn the_parser_is_sound() {
     <crate::harness::Cli as clap::CommandFactory>::command().debug_assert();
 }
+
+#[tokio::test]
+async fn a_handler_that_nobody_offers_is_warned_of_with_those_on_offer() {
+    let (fake, url) = Fake::start().await;
+    let session = Session::new(url);
+    let offers = [("demo".to_owned(), vec!["hello", "report"])];
+    fake.state().handlers = Some(offers.into());
+    let create = async |name: &str, handler: &str| {
+        let done = session.run(&["jobs", "create", name, "--handler", handler]).await;
+        assert_eq!(done.exit, 0, "{done:?}");
+        done.err
+    };
+    assert_eq!(create("demo/a", "hello").await, "");
+    let warned = create("demo/b", "helo").await;
+    assert!(warned.contains("demo/b: nobody offers the handler \"helo\""), "{warned}");
+    assert!(warned.contains("on offer in demo: hello, report"), "{warned}");
+    let warned = create("other/c", "hello").await;
+    assert!(warned.contains("no executor of other is connected"), "{warned}");
+
+    let done = session.run(&["jobs", "update", "demo/a", "--handler", "reprot"]).await;
+    assert!(done.err.contains("demo/a: nobody offers the handler \"reprot\""), "{done:?}");
+    let done = session.run(&["jobs", "update", "demo/a", "--display-name", "A"]).await;
+    assert_eq!((done.exit, &*done.err), (0, ""), "nothing was said of its handler");
+}
+
+#[tokio::test]
+async fn apply_warns_of_handlers_that_nobody_offers_once_for_each_job_it_writes() {
+    let (fake, url) = Fake::start().await;
+    let session = Session::new(url);
+    fake.state().handlers = Some([("demo".to_owned(), vec!["hello"])].into());
+    let jobs = "app: demo\njobs:\n- {name: a, handler: hello}\n- {name: b, handler: helo}\n";
+    session.file("jobs.yaml", jobs);
+    let warnings = |err: &str| err.lines().filter(|line| line.starts_with("warning: ")).count();
+    for (args, warned) in [
+        (&["apply", "-f", "jobs.yaml", "--dry-run"][..], 1),
+        (&["apply", "-f", "jobs.yaml"][..], 1),
+        (&["apply", "-f", "jobs.yaml"][..], 0),
+    ] {
+        let done = session.run(args).await;
+        assert_eq!((done.exit, warnings(&done.err)), (0, warned), "{done:?}");
+    }
+}

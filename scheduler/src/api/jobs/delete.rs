@@ -67,7 +67,7 @@ async fn delete(api: &Api, caller: &Caller, job: &Job, version: Option<u64>) -> 
         StoreError::Conflict(_) => ApiError::etag_mismatch(&job.resource_name()),
         error => ApiError::of_store(Kind::Job, job.resource_name(), error),
     })?;
-    tracing::info!(job = job.resource_name(), by = change.updated_by, "job deleted");
+    tracing::info!(job = job.resource_name(), "job deleted");
     Ok(())
 }
 

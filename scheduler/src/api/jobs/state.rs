@@ -85,7 +85,7 @@ impl JobsService {
         let now = self.api.clock.now();
         let changed = self.api.store.change_job(job.id, &change, replan(compiled), now).await;
         let changed = changed.map_err(|e| ApiError::of_store(Kind::Job, job.resource_name(), e))?;
-        tracing::info!(job = changed.resource_name(), by = change.updated_by, "{what}");
+        tracing::info!(job = changed.resource_name(), "{what}");
         Ok(shown(&changed, now))
     }
 }

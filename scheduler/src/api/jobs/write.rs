@@ -100,7 +100,7 @@ impl JobsService {
             bad.finish()?;
         }
         let job = created.map_err(|e| ApiError::of_store(Kind::Job, full_name, e))?;
-        tracing::info!(job = job.resource_name(), by = new.updated_by, "job created");
+        tracing::info!(job = job.resource_name(), "job created");
         Ok(shown(&job, now))
     }
 
@@ -214,7 +214,7 @@ impl JobsService {
         match self.api.store.change_job(current.id, &change, replan(compiled), now).await {
             Ok(job) => {
                 let (name, revision) = (job.resource_name(), job.revision);
-                tracing::info!(job = name, revision, by = change.updated_by, "job changed");
+                tracing::info!(job = name, revision, "job changed");
                 Ok(Some(job))
             }
             Err(StoreError::Conflict(_)) => Ok(None),

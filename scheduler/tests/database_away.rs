@@ -1,0 +1,114 @@
+//! A database that is restarted under a running scheduler.
+
+#![allow(clippy::disallowed_methods, reason = "tests of real processes run in real time")]
+
+#[path = "support/node.rs"]
+mod node;
+#[path = "support/postgres.rs"]
+mod server;
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use clawjob_proto::v1::{
+    CreateJobRequest, Job, ListRunsRequest, Run, RunState, Schedule,
+    job_service_client::JobServiceClient, run_service_client::RunServiceClient, schedule::Trigger,
+};
+use node::Node;
+
+/// No step takes this long unless it hangs.
+const STEP: Duration = Duration::from_secs(60);
+/// How long the database is away.
+const AWAY: Duration = Duration::from_secs(10);
+/// What may be logged meanwhile: its share of 1 MB a minute.
+const LOGGED_MAX: u64 = 1_000_000 * 10 / 60;
+
+async fn until(what: &str, is: impl Fn() -> bool) {
+    let end = Instant::now() + STEP;
+    while !is() {
+        assert!(Instant::now() < end, "{what} does not come about");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn runs(node: &Node) -> Vec<Run> {
+    let (channel, bearer) = node.admin().await;
+    let mut client = RunServiceClient::with_interceptor(channel, bearer);
+    let request =
+        ListRunsRequest { parent: "apps/a".to_owned(), page_size: 1000, ..Default::default() };
+    client.list_runs(request).await.expect("a page").into_inner().runs
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x5_r59_a_restart_of_the_database_is_waited_out_quietly_and_jobs_go_on() {
+    let mut database = server::Server::start(false);
+    let port = database.port.expect("a private server");
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("log");
+    let set_log = format!("log.file={}", log.display());
+    let url = database.tcp_url(port);
+    let node = Node::start(&dir.path().join("data"), &["--database", &url, "--set", &set_log]);
+    let done = Arc::new(AtomicUsize::new(0));
+    let counter = done.clone();
+    let work = move |_: serde_json::Value, _: clawjob_executor::Ctx| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        async { Ok::<_, clawjob_executor::Failure>(()) }
+    };
+    let executor = clawjob_executor::Executor::builder()
+        .endpoints([node.url()])
+        .token(node.executor_token("a").await)
+        .app("a")
+        .handler("h", work);
+    tokio::spawn(executor.run());
+    let (channel, bearer) = node.admin().await;
+    let each_second = Trigger::Interval(prost_types::Duration { seconds: 1, nanos: 0 });
+    let schedule = Schedule { trigger: Some(each_second), ..Schedule::default() };
+    let job = Job { handler: "h".to_owned(), schedules: vec![schedule], ..Job::default() };
+    let request = CreateJobRequest {
+        parent: "apps/a".to_owned(),
+        job_id: "j".to_owned(),
+        job: Some(job),
+        ..CreateJobRequest::default()
+    };
+    JobServiceClient::with_interceptor(channel, bearer).create_job(request).await.expect("made");
+    until("a first run", || done.load(Ordering::Relaxed) >= 3).await;
+
+    let logged = || {
+        let files = std::fs::read_dir(dir.path()).expect("readable").flatten();
+        let logs = files.filter(|file| file.file_name().to_string_lossy().starts_with("log"));
+        logs.map(|file| file.metadata().map_or(0, |meta| meta.len())).sum::<u64>()
+    };
+    tokio::task::block_in_place(|| database.down());
+    let before = logged();
+    tokio::time::sleep(AWAY).await;
+    let said = logged() - before;
+    assert!(said < LOGGED_MAX, "{said} bytes were logged in {AWAY:?}");
+    tokio::task::block_in_place(|| database.up());
+    let so_far = done.load(Ordering::Relaxed);
+    until("a run after the restart", || done.load(Ordering::Relaxed) >= so_far + 3).await;
+
+    // What passed meanwhile was made up for or recorded, and no fire time came twice.
+    let runs = runs(&node).await;
+    let mut seen = HashSet::new();
+    for run in runs.iter().filter(|run| run.state() != RunState::Skipped) {
+        let at = run.fire_time.as_ref().expect("a fire time").seconds;
+        assert!(seen.insert(at), "second {at} came twice: {runs:#?}");
+    }
+    let covers = |run: &Run| {
+        let from = run.fire_time.as_ref().expect("a fire time").seconds;
+        let until = run.missed_until_time.as_ref().map_or(from, |until| until.seconds);
+        from..=until
+    };
+    let first = runs.iter().map(|run| *covers(run).start()).min().expect("runs");
+    let last = runs.iter().map(|run| *covers(run).end()).max().expect("runs");
+    assert!(last - first > 10, "the outage lies between");
+    for second in first..=last {
+        assert!(runs.iter().any(|run| covers(run).contains(&second)), "second {second} is lost");
+    }
+}
