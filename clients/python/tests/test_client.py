@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,21 +19,24 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2 as details
 from google.rpc import status_pb2
 
-from clawjob import Client, LogLevel
+from clawjob import AsyncClient, Client, LogLevel
 from clawjob.client import (
     ApiError,
     EtagMismatchError,
     InvalidArgumentError,
     JobError,
+    JobNotFoundError,
     RunFailedError,
     UnavailableError,
     transport,
 )
+from clawjob.client.aio import AsyncJobs, AsyncRuns
 from clawjob.client.shape import job_of, seconds_of
 from clawjob.v1 import job_service_pb2 as jobs_pb
 from clawjob.v1 import job_service_pb2_grpc, run_service_pb2_grpc
 from clawjob.v1 import run_service_pb2 as runs_pb
 from clawjob.v1 import types_pb2 as types
+from tests.fake import soon
 
 RUN = "apps/demo/runs/01J00000000000000000000000"
 
@@ -88,6 +93,7 @@ class Server(
             yield item
 
     GetJob = CreateJob = UpdateJob = DeleteJob = ListJobs = TriggerJob = _unary
+    BackfillJob = ForecastRuns = _unary
     GetRun = ListRuns = WaitRun = CancelRun = ListRunLogs = _unary
     WatchRuns = TailRunLogs = _stream
 
@@ -210,6 +216,20 @@ def test_lists_go_through_all_pages_as_they_are_needed(server: Server, client: C
 
 def run_in(state: int, **fields: Any) -> runs_pb.Run:
     return runs_pb.Run(name=RUN, state=state, **fields)  # type: ignore[arg-type]
+
+
+def test_backfills_and_forecasts_name_their_range(server: Server, client: Client) -> None:
+    start = datetime(2026, 3, 1, tzinfo=timezone.utc)
+    server.answers = [jobs_pb.BackfillJobResponse(run_count=3)]
+    done = client.jobs.backfill("report", start, start + timedelta(days=3), max_concurrency=2)
+    assert done.run_count == 3
+    (sent,) = server.requests
+    assert sent.end_time.seconds - sent.start_time.seconds == 3 * 86400
+    assert sent.request_id
+    fire = jobs_pb.ForecastRunsResponse.Fire(job="apps/demo/jobs/report")
+    server.answers = [jobs_pb.ForecastRunsResponse(fires=[fire])]
+    assert list(client.jobs.forecast(start=start)) == [fire]
+    assert server.requests[-1].start_time.seconds == int(start.timestamp())
 
 
 def test_waits_go_on_over_lost_connections(server: Server, client: Client) -> None:
@@ -370,3 +390,48 @@ def test_durations_are_read(text: str, seconds: float) -> None:
     assert seconds_of(text) == pytest.approx(seconds)
     with pytest.raises(ValueError, match="not a duration"):
         seconds_of(f"{text} or so")
+
+
+def test_the_async_client_awaits_and_iterates(server: Server) -> None:
+    page = jobs_pb.ListJobsResponse(jobs=[jobs_pb.Job(name="a"), jobs_pb.Job(name="b")])
+    failure = RichStatus(grpc.StatusCode.NOT_FOUND, "gone", info("JOB_NOT_FOUND"))
+    server.answers = [jobs_pb.Job(handler="h"), page, failure]
+
+    async def main() -> None:
+        async with AsyncClient("demo", endpoints=[server.url]) as client:
+            assert (await client.jobs.get("report")).handler == "h"
+            assert [job.name async for job in client.jobs.list()] == ["a", "b"]
+            with pytest.raises(JobNotFoundError):
+                await client.jobs.get("nobody")
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_async_wait_holds_up_nobody(server: Server) -> None:
+    go_on = threading.Event()
+
+    def slow(_: Any) -> runs_pb.Run:
+        go_on.wait(20)
+        return run_in(types.RUN_STATE_SUCCEEDED)
+
+    server.answers = [slow, jobs_pb.Job(handler="h")]
+
+    async def main() -> None:
+        async with AsyncClient("demo", endpoints=[server.url]) as client:
+            wait = asyncio.ensure_future(client.runs.wait(RUN))
+            await asyncio.to_thread(soon, "the call", lambda: bool(server.requests))
+            assert (await client.jobs.get("report")).handler == "h"
+            wait.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await wait
+
+    asyncio.run(main())
+    go_on.set()
+
+
+def test_the_async_client_has_every_call_of_the_other() -> None:
+    with Client("demo", endpoints=["http://127.0.0.1:1"]) as client:
+        pairs = [(client.jobs, AsyncJobs(client.jobs)), (client.runs, AsyncRuns(client.runs))]
+        for blocking, awaited in pairs:
+            calls = {name for name in dir(blocking) if not name.startswith("_")}
+            assert calls == set(vars(awaited))

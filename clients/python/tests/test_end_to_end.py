@@ -87,7 +87,7 @@ class Node:
     def executor_env(self, app: str = APP) -> dict[str, str]:
         grant = identity.Grant(app=app, role=identity.ROLE_EXECUTOR)
         token = identity.Token(display_name="python", grants=[grant])
-        answer = self.admin._transport.call(
+        answer = self.admin.call(
             "IdentityService/CreateToken",
             identity.CreateTokenRequest(token=token),
             identity.CreateTokenResponse,
@@ -357,7 +357,7 @@ def test_apply_changes_what_differs_and_nothing_else(admin: Client) -> None:
 
 
 def test_the_server_says_who_it_is(node: Node) -> None:
-    info = node.admin._transport.call(
+    info = node.admin.call(
         "ClusterService/GetServerInfo",
         cluster.GetServerInfoRequest(),
         cluster.ServerInfo,

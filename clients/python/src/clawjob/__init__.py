@@ -15,8 +15,8 @@ session open and runs what it is sent; it listens on no port.
         app.run()
 
 `App` holds the settings and runs, `Context` is what a handler knows of its run, `Failure` is how it
-fails with a code of its own, `clawjob.testing` runs a handler without a scheduler, and `Client`
-manages jobs and runs. Messages of the contract are in `clawjob.v1`.
+fails with a code of its own, `clawjob.testing` runs a handler without a scheduler, and `Client`, or
+`AsyncClient`, manages jobs and runs. Messages of the contract are in `clawjob.v1`.
 
 Inside, `engine` is the pure table of attempts (no I/O, no clock), `session` owns the connection on
 a thread of its own, `runner` starts handlers, and `logs` buffers what they say.
@@ -44,9 +44,11 @@ from clawjob.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from clawjob.client import Client
+    from clawjob.client.aio import AsyncClient
 
 __all__ = [
     "App",
+    "AsyncClient",
     "ClawJobError",
     "Client",
     "ClientIdentity",
@@ -71,7 +73,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # The client brings gRPC, which a handler's own process does without.
+    # The clients bring gRPC, which a handler's own process does without.
+    if name == "AsyncClient":
+        from clawjob.client.aio import AsyncClient
+
+        return AsyncClient
     if name == "Client":
         from clawjob.client import Client
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
 
 from clawjob import config
 from clawjob.client.apply import Applied, Change, apply
@@ -72,6 +74,9 @@ __all__ = [
     "output_of",
     "state_of",
 ]
+
+
+A = TypeVar("A", bound=Message)
 
 
 class Client:
@@ -155,6 +160,19 @@ class Client:
         the apps that are. Raises JobError with all faults of all jobs.
         """
         return apply(self.jobs, jobs, dry_run=dry_run, prune=prune)
+
+    def call(
+        self, method: str, request: Message, answer: type[A], *, repeatable: bool = False
+    ) -> A:
+        """Calls any method of the contract, with the client's token, endpoints and errors:
+
+            request = fleet_service_pb2.ListExecutorsRequest(parent="apps/billing")
+            answer = fleet_service_pb2.ListExecutorsResponse
+            client.call("FleetService/ListExecutors", request, answer, repeatable=True)
+
+        A `repeatable` one is sent again on UNAVAILABLE.
+        """
+        return self._transport.call(method, request, answer, repeatable=repeatable)
 
     def close(self) -> None:
         """Ends the connection and all streams over it."""

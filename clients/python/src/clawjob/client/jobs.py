@@ -172,3 +172,49 @@ class Jobs:
         """Makes an earlier version current again. Sent once, never repeated."""
         request = pb.RollbackJobRequest(name=self.name(job), revision=revision, etag=etag)
         return self._transport.call("JobService/RollbackJob", request, pb.Job, repeatable=False)
+
+    def backfill(
+        self,
+        job: str,
+        start: datetime,
+        end: datetime,
+        *,
+        max_concurrency: int = 0,
+        request_id: str | None = None,
+        validate_only: bool = False,
+    ) -> pb.BackfillJobResponse:
+        """Runs for the fire times from `start` to `end`, each with its own; those that already have
+        a run are left out. At most `max_concurrency` of them run at once; 0 means one."""
+        request = pb.BackfillJobRequest(
+            name=self.name(job),
+            start_time=timestamp_of(start),
+            end_time=timestamp_of(end),
+            max_concurrency=max_concurrency,
+            request_id=request_id or new_request_id(),
+            validate_only=validate_only,
+        )
+        method = "JobService/BackfillJob"
+        return self._transport.call(method, request, pb.BackfillJobResponse, repeatable=True)
+
+    def forecast(
+        self,
+        app: str | None = None,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        limit: int | None = None,
+    ) -> Iterator[pb.ForecastRunsResponse.Fire]:
+        """The coming fire times of an app, of the client's app, or of all apps."""
+        parent = names.parent(app or self._app)
+
+        def fetch(size: int, token: str) -> tuple[Sequence[pb.ForecastRunsResponse.Fire], str]:
+            request = pb.ForecastRunsRequest(parent=parent, page_size=size, page_token=token)
+            if start is not None:
+                request.start_time.CopyFrom(timestamp_of(start))
+            if end is not None:
+                request.end_time.CopyFrom(timestamp_of(end))
+            method, answer = "JobService/ForecastRuns", pb.ForecastRunsResponse
+            page = self._transport.call(method, request, answer, repeatable=True)
+            return page.fires, page.next_page_token
+
+        return pages(fetch, limit)
