@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clawjob import App, Running
-from tests.fake import Fake
+from tests.fake import PATIENCE, Fake
 from tests.handlers import Gate, make_app
 
 
@@ -35,7 +35,7 @@ class Started:
 
     def end(self) -> None:
         """Waits for the end; raises what it ended with."""
-        assert self.running.wait(20), "the app has not ended"
+        assert self.running.wait(PATIENCE), "the app has not ended"
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from clawjob.wire import duration
 T = TypeVar("T")
 
 #: Longest wait for anything that must happen, in seconds.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def soon(what: str, happened: Callable[[], bool]) -> None:

@@ -72,8 +72,18 @@ def chatters(params: Where, ctx: Context) -> None:
         ctx.save_checkpoint("x" * 30_000)
 
 
+def heavy_modules() -> list[str]:
+    return [name for name in ("grpc", "google.protobuf") if name in sys.modules]
+
+
 def dies() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def dies_beside_its_fork() -> None:
+    if os.fork() == 0:
+        time.sleep(60)
+    dies()
 
 
 def exits() -> None:

@@ -68,6 +68,10 @@ def test_log_progress_checkpoint_and_output_come_over(tmp_path: Path) -> None:
     assert run.checkpoint() == {"at": 21}
 
 
+def test_the_child_does_without_grpc() -> None:
+    assert run_handler(killable.heavy_modules, process=True).output == []
+
+
 @pytest.mark.parametrize("function", [killable.cleans_up, killable.cleans_up_async])
 def test_a_stop_lets_the_handler_clean_up(tmp_path: Path, function: Callable[..., None]) -> None:
     path = tmp_path / "reason"
@@ -102,6 +106,7 @@ def test_a_stop_does_not_garble_what_is_being_said(tmp_path: Path) -> None:
     ("function", "text"),
     [
         (killable.dies, "the handler's process was ended by SIGSEGV"),
+        (killable.dies_beside_its_fork, "the handler's process was ended by SIGSEGV"),
         (killable.exits, "the handler's process ended with exit code 3"),
         (killable.leaves, "bye"),
     ],

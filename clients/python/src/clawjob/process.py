@@ -20,7 +20,7 @@ from typing import Any
 
 from clawjob import clock
 from clawjob.context import Context, LogLevel, Outlet, RunInfo, Stopped, StopReason
-from clawjob.engine.attempt import Dropped, Ending, Failed, Panicked
+from clawjob.ending import Dropped, Ending, Failed, Panicked
 from clawjob.failure import Code, FailureInfo, text_of
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -29,6 +29,10 @@ _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 #: How long a process has to end by itself after its handler has, in seconds.
 LAST_WORDS_MAX = 2.0
+#: How often it is looked for that end, in seconds.
+LAST_WORDS_POLL = 0.05
+#: How often a process that is silent is looked at, in seconds.
+DEATH_POLL = 1.0
 
 
 class Child:
@@ -49,6 +53,10 @@ class Child:
     def run(self) -> Ending:
         """Runs the handler to its end, on this thread."""
         ours, theirs = _SPAWN.Pipe()
+        with ours:
+            return self._run(ours, theirs)
+
+    def _run(self, ours: Connection, theirs: Connection) -> Ending:
         try:
             process = _SPAWN.Process(target=_main, args=(self._function, self._info, theirs))
             process.start()
@@ -62,19 +70,26 @@ class Child:
             killed = self._killed
         if killed:
             self.kill()
-        ending = self._listen(ours)
-        # The sentinel tells of the end without reaping: until then the group's id is not reused.
-        wait([process.sentinel], LAST_WORDS_MAX if ending else None)
+        ending = self._listen(ours, process)
+        # It may end by itself, but what it leaves running may not. Until it is reaped its group's
+        # id is not used again.
+        until = clock.now().mono + LAST_WORDS_MAX
+        while not _has_ended(process) and clock.now().mono < until:
+            wait([process.sentinel], LAST_WORDS_POLL)
         with self._lock:
             self._signal(_KILL)
             self._process = self._pipe = None
         process.join()
-        ours.close()
         return ending or self._died(process.exitcode)
 
-    def _listen(self, pipe: Connection) -> Ending | None:
+    def _listen(self, pipe: Connection, process: BaseProcess) -> Ending | None:
         """Passes on what the child says; its end, or None when it died without a word."""
         while True:
+            # A process that the handler has forked holds both of these open after its death.
+            if pipe not in wait([pipe, process.sentinel], DEATH_POLL):
+                if _has_ended(process) and not pipe.poll():
+                    return None
+                continue
             try:
                 message = pipe.recv()
             except (EOFError, OSError):
@@ -140,6 +155,17 @@ class Child:
         else:
             text = f"the handler's process ended with exit code {code}"
         return Panicked(FailureInfo(Code.HANDLER_PANIC, text))
+
+
+def _has_ended(process: BaseProcess) -> bool:
+    """Whether the process has ended; where the system can tell without reaping it, it does."""
+    if process.pid is None or not hasattr(os, "waitid"):
+        return not process.is_alive()
+    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    try:
+        return os.waitid(os.P_PID, process.pid, options) is not None
+    except ChildProcessError:
+        return True
 
 
 class _Stopper:

@@ -8,17 +8,21 @@ import contextvars
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clawjob import trace
 from clawjob.context import _CURRENT, Context, RunInfo, Stopped, StopReason
-from clawjob.engine.attempt import Dropped, Ending, Failed, Key, Panicked, Returned
+from clawjob.ending import Dropped, Ending, Failed, Panicked, Returned
 from clawjob.failure import Code, FailureInfo, describe, describe_panic, text_of
 from clawjob.handler import Call, encode_output
 from clawjob.process import Child
 
+if TYPE_CHECKING:
+    # A handler's own process does without the contract's messages.
+    from clawjob.engine import Key
+
 #: Called from any thread with an attempt's end.
-OnEnding = Callable[[Key, Ending], None]
+OnEnding = Callable[["Key", Ending], None]
 
 
 class Running:

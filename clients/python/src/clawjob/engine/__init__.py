@@ -8,8 +8,9 @@ command that comes again is recognised.
 
 from __future__ import annotations
 
+from clawjob.ending import Dropped, Ending, Failed, Panicked, Returned
 from clawjob.engine.actions import Abandon, Action, Forget, Result, Send, Stop
-from clawjob.engine.attempt import Dropped, Ending, Failed, Key, Panicked, Returned
+from clawjob.engine.attempt import Key
 from clawjob.engine.table import Engine
 
 __all__ = [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 from clawjob.clock import Now
 from clawjob.context import StopReason
+from clawjob.ending import Ending, Failed, Panicked, Returned
 from clawjob.failure import Code, FailureInfo
 from clawjob.wire import duration, failure, payload, pb, positive, seconds, timestamp, types
 
@@ -29,35 +29,6 @@ class Key(NamedTuple):
 
     def to_ref(self, fence: int) -> types.AttemptRef:
         return types.AttemptRef(run_id=self.run_id, attempt=self.attempt, fence=fence)
-
-
-@dataclass(frozen=True)
-class Returned:
-    """The handler returned; its output as JSON, if it has one."""
-
-    output: bytes | None
-
-
-@dataclass(frozen=True)
-class Failed:
-    """The handler raised."""
-
-    failure: FailureInfo
-
-
-@dataclass(frozen=True)
-class Panicked:
-    """The handler asked for the end of the process, or its own process died."""
-
-    failure: FailureInfo
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """The handler was ended by force, or with its runtime."""
-
-
-Ending = Union[Returned, Failed, Panicked, Dropped]
 
 
 class Attempt:

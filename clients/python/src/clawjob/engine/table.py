@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from clawjob.clock import Now
 from clawjob.context import StopReason
+from clawjob.ending import Ending
 from clawjob.engine.actions import Abandon, Action, Forget, Result, Send, Stop
-from clawjob.engine.attempt import Attempt, Ending, Key
+from clawjob.engine.attempt import Attempt, Key
 from clawjob.engine.commands import Commands
 from clawjob.engine.memory import Memory
 from clawjob.wire import pb, positive, types
