@@ -8,6 +8,7 @@ import (
 	"clawjob.dev/go/clawjobpb"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 func TestC01C03HelloComesFirstAndAnnouncesEverything(t *testing.T) {
@@ -178,4 +179,58 @@ func TestASecondWelcomeHasNoEffect(t *testing.T) {
 	if beat := s.heartbeat(); len(beat.GetAttempts()) != 1 {
 		t.Errorf("%v", beat)
 	}
+}
+
+func TestOddFramesDoNotEndTheSession(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	start(t, f)
+	s := f.accept()
+	eternal := &durationpb.Duration{Seconds: 315_576_000_000}
+	negative := &durationpb.Duration{Seconds: -1}
+	malformed := &durationpb.Duration{Seconds: 1, Nanos: -5}
+	s.welcome(&clawjobpb.Welcome{
+		HeartbeatInterval: negative, HeartbeatTimeout: malformed, LostAfter: eternal,
+		AuthExpireTime: &timestamppb.Timestamp{Seconds: -1, Nanos: -1},
+		PeerEndpoints:  []string{"", "http://", "ftp://x", "\x00"},
+		Kills:          []*clawjobpb.KillCommand{nil, {}}, KnownResults: []*clawjobpb.AttemptRef{nil, {}},
+	})
+	for _, frame := range []*down{
+		{},
+		{Frame: &clawjobpb.SessionResponse_Run{Run: &clawjobpb.RunCommand{}}},
+		{Frame: &clawjobpb.SessionResponse_Run{Run: &clawjobpb.RunCommand{
+			Ref: &clawjobpb.AttemptRef{}, Handler: strings.Repeat("x", 1000), CommandSeq: 1 << 63,
+		}}},
+		{Frame: &clawjobpb.SessionResponse_Kill{Kill: &clawjobpb.KillCommand{}}},
+		{Frame: &clawjobpb.SessionResponse_Kill{Kill: &clawjobpb.KillCommand{
+			Ref: &clawjobpb.AttemptRef{Fence: 1 << 63}, Grace: negative, Reason: -7,
+		}}},
+		{Frame: &clawjobpb.SessionResponse_LogAck{LogAck: &clawjobpb.LogAck{}}},
+		{Frame: &clawjobpb.SessionResponse_LogAck{LogAck: &clawjobpb.LogAck{
+			Ref: ref("R1", 1, 1), ThroughSeq: 1 << 63,
+		}}},
+		{Frame: &clawjobpb.SessionResponse_ResultAck{ResultAck: &clawjobpb.ResultAck{}}},
+		{Frame: &clawjobpb.SessionResponse_ResultAck{ResultAck: &clawjobpb.ResultAck{
+			Ref: ref("R1", 1, 1), Status: 77,
+		}}},
+		{Frame: &clawjobpb.SessionResponse_HeartbeatAck{HeartbeatAck: &clawjobpb.HeartbeatAck{}}},
+		{Frame: &clawjobpb.SessionResponse_Drain{Drain: &clawjobpb.SchedulerDrain{
+			Reason: 55, ReconnectWithin: eternal, ClosesAfter: negative,
+		}}},
+	} {
+		s.send(frame)
+	}
+	for range 3 {
+		// Those with a reference are answered; the first two have none.
+		if frame := s.next(); frame.GetRunAck().GetStatus() == clawjobpb.RunAck_STATUS_ACCEPTED {
+			t.Errorf("%v", frame)
+		}
+	}
+	odd := command("R1", "echo", `"ok"`)
+	odd.Timeout, odd.KillGrace, odd.LostAfter, odd.Lateness = eternal, eternal, eternal, malformed
+	odd.DisconnectPolicy = clawjobpb.DisconnectPolicy_DISCONNECT_POLICY_STOP
+	odd.FireTime = &timestamppb.Timestamp{Seconds: 1 << 60}
+	odd.Traceparent, odd.Tracestate = strings.Repeat("z", 10_000), "="
+	s.begin(odd)
+	wantOutcome(t, s.result(), "SUCCEEDED ")
 }

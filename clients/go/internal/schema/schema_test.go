@@ -137,3 +137,19 @@ func TestALargeSchemaIsNotAnnounced(t *testing.T) {
 		t.Error("it is")
 	}
 }
+
+func FuzzAnyParamsAreTakenOrRefused(f *testing.F) {
+	for _, seed := range []string{
+		"", "null", "{", `{"copies":1e999}`, `{"month":{}}`, `[[[[]]]]`, `{"tags":{"a":null}}`,
+		`{"layout":{"next":{"next":[]}}}`, "\xff", `{"format":["pdf"]}`, `{"format":{"pdf":1}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	schema, _ := Of(reflect.TypeFor[report]())
+	f.Fuzz(func(t *testing.T, params []byte) {
+		prepared, err := schema.Prepare(params)
+		if err == nil && !json.Valid(prepared) {
+			t.Errorf("%q became %q", params, prepared)
+		}
+	})
+}

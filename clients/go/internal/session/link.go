@@ -14,6 +14,9 @@ const (
 	heartbeatIntervalDefault = 5 * time.Second
 	// heartbeatIntervalMin is the shortest interval taken from a Welcome.
 	heartbeatIntervalMin = 50 * time.Millisecond
+	// heartbeatIntervalMax is the longest one: what is in the way between the two may cut a stream that
+	// is idle for long.
+	heartbeatIntervalMax = 10 * time.Minute
 	// heartbeatTimeoutDefault is how long without a HeartbeatAck ends a session, when the Welcome
 	// names no time.
 	heartbeatTimeoutDefault = 15 * time.Second
@@ -65,7 +68,7 @@ func newLink(id uint64, out *outbox, session *opened, now time.Time) *link {
 		timeout:  heartbeatTimeoutDefault,
 	}
 	if interval, ok := wire.Positive(welcome.GetHeartbeatInterval()); ok {
-		l.interval = max(interval, heartbeatIntervalMin)
+		l.interval = min(max(interval, heartbeatIntervalMin), heartbeatIntervalMax)
 	}
 	if timeout, ok := wire.Positive(welcome.GetHeartbeatTimeout()); ok {
 		l.timeout = timeout

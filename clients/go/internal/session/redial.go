@@ -14,6 +14,8 @@ const (
 	peersMax = 64
 	// refusedWait is how long to wait after a refusal for good, when asked to go on trying.
 	refusedWait = 30 * time.Second
+	// retryAfterMax bounds the wait that a scheduler may ask for.
+	retryAfterMax = 5 * time.Minute
 )
 
 // dialed is how far a dial has come: the connection stands and the Hello can be written, the
@@ -99,7 +101,7 @@ func (r *redial) moveTo(now time.Time, within time.Duration, peers []string) {
 func (r *redial) onSessionEnd(now time.Time, lasted, wait time.Duration) {
 	r.backoff.onSessionEnd(lasted)
 	if r.dial == nil {
-		r.at = now.Add(r.backoff.next(wait))
+		r.at = now.Add(r.backoff.next(min(wait, retryAfterMax)))
 	}
 }
 
@@ -192,7 +194,7 @@ func (r *redial) failed(now time.Time, f *fault, hasSession bool) error {
 	d := r.dial
 	d.cancel()
 	r.dial, r.sentTo = nil, nil
-	floor := f.retryAfter
+	floor := min(f.retryAfter, retryAfterMax)
 	if f.permanent != nil {
 		if !hasSession && !r.settings.KeepTrying {
 			return f.permanent

@@ -41,6 +41,10 @@ const (
 	stackBytesMax = 16 << 10
 )
 
+// spanMax is the longest span that is taken from a peer: longer ones are as good as for ever, and sums
+// of a few of these still fit into a time.Duration.
+const spanMax = 100 * 365 * 24 * time.Hour
+
 // cutMark stands where a text was cut.
 const cutMark = "\n… cut …\n"
 
@@ -108,12 +112,13 @@ func UpperSnake(code string) string {
 	return out.String()
 }
 
-// Span is the contract's duration as Go's; false for absent, negative and malformed ones.
+// Span is the contract's duration as Go's, at most a hundred years; false for absent, negative and
+// malformed ones.
 func Span(span *durationpb.Duration) (time.Duration, bool) {
 	if span == nil || span.CheckValid() != nil {
 		return 0, false
 	}
-	d := span.AsDuration()
+	d := min(span.AsDuration(), spanMax)
 	return d, d >= 0
 }
 

@@ -63,6 +63,9 @@ func TestOnlyWellFormedSpansCount(t *testing.T) {
 	if d, ok := Span(durationpb.New(0)); !ok || d != 0 {
 		t.Errorf("zero was read as %v, %v", d, ok)
 	}
+	if d, ok := Span(&durationpb.Duration{Seconds: 300_000_000_000}); !ok || d != spanMax {
+		t.Errorf("ten thousand years were read as %v, %v", d, ok)
+	}
 	if _, ok := Positive(durationpb.New(0)); ok {
 		t.Error("zero counts as positive")
 	}
