@@ -6,6 +6,9 @@ import json
 import time
 from collections.abc import Callable
 
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from clawjob import App
 from clawjob.v1 import session_pb2 as pb
 from clawjob.wire import duration
@@ -106,6 +109,18 @@ def test_c51_c53_frames_of_a_later_contract_are_passed_over(fake: Fake, app: App
     )
     session.begin(extended)
     assert session.result().output.data == b"1"
+
+
+def test_a_clock_that_differs_is_told_of_once_a_session(
+    fake: Fake, app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    an_hour_ahead = Timestamp(seconds=int(time.time()) + 3600)
+    session = fake.open(heartbeat_interval=duration(0.05), server_time=an_hour_ahead)
+    for _ in range(4):
+        session.heartbeat()
+    told = [record for record in caplog.records if "clock" in record.getMessage()]
+    assert len(told) == 1
+    assert "this machine's clock is -36" in told[0].getMessage() or "-3599" in told[0].getMessage()
 
 
 def test_the_health_tells_of_the_session(fake: Fake, app: App) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import statistics
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import grpc
 import pytest
@@ -14,7 +16,7 @@ from google.rpc import error_details_pb2 as details
 from google.rpc import status_pb2
 
 from clawjob import wire
-from clawjob.config import Checked, Connection, Reconnect
+from clawjob.config import Checked, Connection, Reconnect, Token
 from clawjob.context import LogLevel
 from clawjob.engine import Key
 from clawjob.failure import Failure, cut_middle, describe, upper_snake
@@ -22,9 +24,9 @@ from clawjob.handle import Handle, Health, Stop
 from clawjob.logs import LogSink
 from clawjob.progress import Progress
 from clawjob.session.backoff import Backoff
-from clawjob.session.dial import Fault
+from clawjob.session.dial import TOKEN_FILE_WAIT, Fault, connect
 from clawjob.session.outbox import CONTROL_FRAMES_MAX, DATA_FRAMES_MAX, Outbox
-from clawjob.session.redial import Redial
+from clawjob.session.redial import Redial, Told
 from clawjob.ship import Shipper
 from clawjob.v1 import session_pb2 as pb
 from clawjob.wake import Wake
@@ -74,6 +76,34 @@ def test_after_a_failure_another_endpoint_of_our_own_is_dialed() -> None:
     dialer.know_peers(["http://peer:1"])
     dialer._last_failed = "http://a:1"
     assert {dialer.pick(random.Random(n)) for n in range(20)} == {"http://b:1"}
+
+
+def test_a_fault_that_goes_on_is_told_once_a_minute() -> None:
+    told = Told()
+    assert told.is_news("no file", 0.0)
+    assert not told.is_news("no file", 30.0)
+    assert told.is_news("empty", 30.0)
+    assert told.is_news("empty", 120.0)
+
+
+@pytest.mark.parametrize(("content", "part"), [(None, "cannot be read"), (" \n", "is empty")])
+def test_without_a_usable_token_nothing_is_dialed_and_the_file_is_given_time(
+    tmp_path: Path, content: str | None, part: str
+) -> None:
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_text(content)
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        nobody.setblocking(False)
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        settings = Checked(Connection((url,), Token(file=path)), "demo", "tester")
+        with pytest.raises(Fault) as fault:
+            asyncio.run(connect(settings, url))
+        with pytest.raises(BlockingIOError):
+            nobody.accept()
+    assert part in fault.value.message
+    assert str(path) in fault.value.message
+    assert (fault.value.permanent, fault.value.retry_after) == (None, TOKEN_FILE_WAIT)
 
 
 def test_peers_without_our_scheme_are_not_trusted() -> None:
@@ -248,6 +278,26 @@ def test_giving_up_counts_every_record_that_was_not_sent() -> None:
     assert (last.first_seq, len(last.records), last.dropped) == (3, 0, 4)
     assert ships.is_sent(key)
     assert ships.last_seq(key) == 2
+
+
+def test_a_count_goes_with_the_next_record_or_with_the_end() -> None:
+    ships, key, sink = shipper(100_000, 100_000)
+    for count, mono in ((1005, 0.0), (1, 2.0), (1007, 4.0)):
+        for _ in range(count):
+            say(sink, "x", mono)
+        chunk = ships.next_chunk(key, 1)
+        assert chunk is not None
+        assert (len(chunk.records), chunk.dropped) == {
+            0.0: (1000, 0),
+            2.0: (1, 5),
+            4.0: (1000, 0),
+        }[mono]
+        assert ships.next_chunk(key, 1) is None
+        assert ships.has_sent_records(key)
+        assert ships.is_sent(key) == (mono == 2.0)
+    last = ships.give_up(key, 1)
+    assert last is not None
+    assert (len(last.records), last.dropped) == (0, 7)
 
 
 def test_forgetting_frees_the_window() -> None:

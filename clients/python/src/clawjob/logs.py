@@ -102,18 +102,23 @@ class LogSink:
         with self._lock:
             return not self._records and self._tail_dropped == 0
 
+    def has_records(self) -> bool:
+        """True when a record waits."""
+        with self._lock:
+            return bool(self._records)
+
     def next_size(self, limit: int) -> int:
         """Bytes of the next chunk of at most `limit` bytes, without cutting it."""
         with self._lock:
             return self._span(limit)[1]
 
     def cut(self, limit: int) -> Cut | None:
-        """Cuts the next chunk. One record is cut off even when it is larger than `limit`."""
+        """Cuts the next chunk. One record is cut off even when it is larger than `limit`. What was
+        dropped last waits for a record to come with, whose number tells a repetition apart."""
         with self._lock:
             count, size = self._span(limit)
             if count == 0:
-                dropped, self._tail_dropped = self._tail_dropped, 0
-                return Cut(dropped=dropped) if dropped else None
+                return None
             dropped = self._records[0].dropped
             records = [self._records.popleft().record for _ in range(count)]
             self._bytes -= size
@@ -134,7 +139,7 @@ class LogSink:
         while (cut := self.cut(ATTEMPT_BYTES_MAX)) is not None:
             records.extend(cut.records)
             dropped += cut.dropped
-        return records, dropped
+        return records, dropped + self.give_up()
 
     def _admit(self, size: int, mono: float) -> bool:
         """Whether the rate and the size of the attempt's log leave room for another record."""

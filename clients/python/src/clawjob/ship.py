@@ -86,6 +86,12 @@ class Shipper:
         ship = self._ships.get(key)
         return ship is None or (ship.sent == len(ship.kept) and ship.sink.is_empty())
 
+    def has_sent_records(self, key: Key) -> bool:
+        """True when every record has been sent in this session; how many were dropped last may
+        still have to be told."""
+        ship = self._ships.get(key)
+        return ship is None or (ship.sent == len(ship.kept) and not ship.sink.has_records())
+
     def give_up(self, key: Key, fence: int) -> pb.LogChunk | None:
         """Drops what the attempt still has unsent; the chunk to send tells how much that was. The
         attempt has ended, so the numbers given back are used for nothing else."""

@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 
 from clawjob.channel import KEEPALIVE, credentials, status_details
-from clawjob.config import Checked, target_of
+from clawjob.config import Checked, Token, target_of
 from clawjob.errors import ClawJobError, RefusedError, SupersededError
 from clawjob.session.outbox import Outbox
 from clawjob.version import VERSION
@@ -25,6 +25,9 @@ WELCOME_TIMEOUT = 10.0
 #: Largest message taken, in bytes: above the contract's bound of 1 MiB, so that a raised bound on
 #: the other side does not end the session.
 MESSAGE_BYTES_MAX = 4 * 1024 * 1024
+#: How long to wait before the token's file is looked at again when it could not be used, in
+#: seconds: somebody has to put it there.
+TOKEN_FILE_WAIT = 5.0
 #: Reason of a refusal for a protocol version that is not spoken.
 VERSION_UNSUPPORTED = "PROTOCOL_VERSION_UNSUPPORTED"
 
@@ -94,6 +97,14 @@ class Fault(Exception):
 
 
 @dataclass
+class Connected:
+    """A connection, with the metadata that its session is to be opened with."""
+
+    channel: grpc.aio.Channel
+    metadata: tuple[tuple[str, str], ...]
+
+
+@dataclass
 class Opened:
     """A session that a Welcome has opened."""
 
@@ -110,8 +121,17 @@ class Opened:
             await self.channel.close()
 
 
-async def connect(settings: Checked, endpoint: str) -> grpc.aio.Channel:
-    """Connects to one endpoint. Raises Fault."""
+async def connect(settings: Checked, endpoint: str) -> Connected:
+    """Connects to one endpoint. The token is read first: without one there is no use in dialing.
+    Raises Fault."""
+    metadata = [("clawjob-client", f"python/{VERSION}")]
+    token = _read_token(settings.connection.token)
+    if token:
+        metadata.append(("authorization", f"Bearer {token}"))
+    return Connected(await _open_channel(settings, endpoint), tuple(metadata))
+
+
+async def _open_channel(settings: Checked, endpoint: str) -> grpc.aio.Channel:
     target, secure = target_of(endpoint)
     if secure:
         tls = credentials(settings.connection)
@@ -148,23 +168,16 @@ async def _cause(channel: grpc.aio.Channel) -> str:
     return "the connection broke at once"
 
 
-async def open_session(settings: Checked, channel: grpc.aio.Channel, outbox: Outbox) -> Opened:
+async def open_session(connected: Connected, outbox: Outbox) -> Opened:
     """Opens the session over a connection. The Hello is in the outbox already: a server may want to
     read it before it answers with headers. Raises Fault."""
+    channel = connected.channel
     session: Any = channel.stream_stream(
         "/clawjob.v1.ExecutorService/Session",
         request_serializer=pb.SessionRequest.SerializeToString,
         response_deserializer=pb.SessionResponse.FromString,
     )
-    metadata = [("clawjob-client", f"python/{VERSION}")]
-    try:
-        token = _read_token(settings)
-        if token:
-            metadata.append(("authorization", f"Bearer {token}"))
-        call: Call = session(metadata=tuple(metadata))
-    except BaseException:
-        await channel.close()
-        raise
+    call: Call = session(metadata=connected.metadata)
     writer = asyncio.create_task(_write(call, outbox))
     opened = Opened(channel, call, writer, pb.Welcome())
     answer = asyncio.create_task(_welcome(call))
@@ -184,16 +197,22 @@ async def open_session(settings: Checked, channel: grpc.aio.Channel, outbox: Out
     return opened
 
 
-def _read_token(settings: Checked) -> str:
-    token = settings.connection.token
+def _read_token(token: Token | None) -> str:
     try:
         text = token.read() if token is not None else ""
     except (OSError, ValueError) as error:
         file = token.file if token is not None else None
-        raise Fault(f"the token file {file} cannot be read: {error}") from error
+        raise _token_fault(f"the token file {file} cannot be read: {error}") from error
+    if not text and token is not None and token.file is not None:
+        raise _token_fault(f"the token file {token.file} is empty")
     if not text.isascii() or not text.isprintable():
-        raise Fault("the token has characters that a header cannot carry")
+        raise _token_fault("the token has characters that a header cannot carry")
     return text
+
+
+def _token_fault(message: str) -> Fault:
+    """The token can't be used, and only somebody at this machine can change that."""
+    return Fault(message, None, TOKEN_FILE_WAIT)
 
 
 async def _welcome(call: Call) -> pb.Welcome:

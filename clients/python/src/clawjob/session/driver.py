@@ -10,8 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-import grpc.aio
-
 from clawjob import clock, wire
 from clawjob.clock import Now
 from clawjob.config import Checked
@@ -23,7 +21,7 @@ from clawjob.handler import Call, Registry
 from clawjob.live import Buffers, Live, run_info
 from clawjob.logs import LogSink
 from clawjob.runner import Runner
-from clawjob.session.dial import Fault, Opened
+from clawjob.session.dial import Connected, Fault, Opened
 from clawjob.session.ending import End
 from clawjob.session.hello import Identity
 from clawjob.session.link import Link
@@ -72,6 +70,8 @@ class Driver:
         self._rng = random.Random()
         self._resume_token = ""
         self._paused: frozenset[str] = frozenset()
+        #: It was told in this session that the clocks differ.
+        self._clock_told = False
         #: What to tell of a changed capacity, and when at the earliest.
         self._capacity: pb.SessionRequest | None = None
         self._capacity_at = now.mono
@@ -215,7 +215,7 @@ class Driver:
 
     def _on_dial(self, number: int, step: Step) -> None:
         now = clock.now()
-        if isinstance(step, grpc.aio.Channel):
+        if isinstance(step, Connected):
             outbox = Outbox(self._news.set)
             hello = self._identity.hello(self.engine, self._resume_token)
             outbox.control(pb.SessionRequest(hello=hello))
@@ -254,7 +254,8 @@ class Driver:
             self._resume_token = welcome.resume_token
         self.handle.set_connected(True, now.mono)
         self.redial.know_peers(welcome.peer_endpoints)
-        _warn_of_clock_offset(now, welcome)
+        self._clock_told = False
+        self._compare_clocks(now, hello_sent, welcome)
         self.pump.on_session(now.mono, welcome, self.live)
         self.engine.on_welcome(now, hello_sent, welcome)
         self.act(now)
@@ -320,6 +321,7 @@ class Driver:
             sent = link.on_ack(now.mono, response.heartbeat_ack.seq)
             if sent is not None:
                 self.engine.on_contact(sent)
+                self._compare_clocks(now, sent, response.heartbeat_ack)
         elif kind == "drain":
             if link is self.current and self.end.dials():
                 within = wire.seconds(response.drain, "reconnect_within")
@@ -355,14 +357,17 @@ class Driver:
             return
         self.live[key] = Live(buffers, running)
 
-
-def _warn_of_clock_offset(now: Now, welcome: pb.Welcome) -> None:
-    theirs = wire.utc(welcome, "server_time")
-    if theirs is None:
-        return
-    offset = (clock.utc(now.wall) - theirs).total_seconds()
-    if abs(offset) > CLOCK_OFFSET_WARN:
-        _LOG.warning(
-            "this machine's clock is %.1f s ahead of the scheduler's; times shown will be too",
-            offset,
-        )
+    def _compare_clocks(self, now: Now, sent: float, answer: pb.Welcome | pb.HeartbeatAck) -> None:
+        """Warns, once per session, of a clock that differs from the scheduler's, whose answer says
+        the time. The answer was made between `sent`, when it was asked for, and now."""
+        theirs = wire.utc(answer, "server_time")
+        if theirs is None or self._clock_told:
+            return
+        unsure = max(now.mono - sent, 0.0) / 2
+        offset = (clock.utc(now.wall) - theirs).total_seconds() - unsure
+        if abs(offset) > CLOCK_OFFSET_WARN + unsure:
+            self._clock_told = True
+            _LOG.warning(
+                "this machine's clock is %.1f s ahead of the scheduler's; times shown will be too",
+                offset,
+            )

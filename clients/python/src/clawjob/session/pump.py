@@ -85,7 +85,7 @@ class Pump:
                 continue
             self._send_progress(now.mono, outbox, key, fence, attempt, last=False)
             self._send_logs(outbox, key, fence)
-            if not self.shipper.is_sent(key):
+            if not self.shipper.has_sent_records(key):
                 self._talkative[key] = None
 
     def _resend(self, now: float, engine: Engine) -> None:
@@ -115,7 +115,7 @@ class Pump:
                 self._send_progress(now, outbox, key, fence, attempt, last=True)
             self._send_logs(outbox, key, fence)
             if not self.shipper.is_sent(key):
-                if now < since + LOG_FLUSH_MAX:
+                if not self.shipper.has_sent_records(key) and now < since + LOG_FLUSH_MAX:
                     self._wake_at(since + LOG_FLUSH_MAX)
                     self._ready[key] = since
                     continue

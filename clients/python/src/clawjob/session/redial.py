@@ -8,13 +8,11 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import grpc.aio
-
 from clawjob.config import Checked, endpoint_problem
 from clawjob.errors import ClawJobError
 from clawjob.session import dial
 from clawjob.session.backoff import Backoff, jitter
-from clawjob.session.dial import Fault, Opened
+from clawjob.session.dial import Connected, Fault, Opened
 from clawjob.session.outbox import Outbox
 
 #: Most peer endpoints taken from the scheduler.
@@ -22,10 +20,13 @@ PEERS_MAX = 64
 #: How long to wait after a refusal for good, when asked to go on trying, in seconds.
 REFUSED_WAIT = 30.0
 
+#: The same fault is told of again after so long, however often it has come, in seconds.
+TELL_AGAIN_AFTER = 60.0
+
 _LOG = logging.getLogger("clawjob")
 
 #: The connection stands and the Hello can be written, the session is open, or it came to nothing.
-Step = grpc.aio.Channel | Opened | Fault
+Step = Connected | Opened | Fault
 
 
 @dataclass
@@ -36,6 +37,21 @@ class _Dial:
     #: Set once the Hello is queued, with the moment of that.
     outbox: Outbox | None = None
     sent: float = 0.0
+
+
+class Told:
+    """The fault that was told of last, and when."""
+
+    def __init__(self) -> None:
+        self._message: str | None = None
+        self._at = 0.0
+
+    def is_news(self, message: str, now: float) -> bool:
+        """Whether to tell of a fault now; notes that it was."""
+        if message == self._message and now - self._at < TELL_AGAIN_AFTER:
+            return False
+        self._message, self._at = message, now
+        return True
 
 
 class Redial:
@@ -53,6 +69,7 @@ class Redial:
         self._last_failed: str | None = None
         self._dial: _Dial | None = None
         self._dials = 0
+        self._told = Told()
 
     def next_wake(self) -> float | None:
         return self._at
@@ -116,17 +133,17 @@ class Redial:
             candidates = [*own, *self._peers]
         return rng.choice(candidates) if candidates else own[0]
 
-    def open(self, number: int, channel: grpc.aio.Channel, outbox: Outbox, now: float) -> None:
+    def open(self, number: int, connected: Connected, outbox: Outbox, now: float) -> None:
         """Goes on with a connected dial: the Hello is in the outbox."""
         dialed = self._dial
         if dialed is None or dialed.id != number:
             return
         dialed.outbox, dialed.sent = outbox, now
-        dialed.task = asyncio.create_task(self._open(number, channel, outbox))
+        dialed.task = asyncio.create_task(self._open(number, connected, outbox))
 
-    async def _open(self, number: int, channel: grpc.aio.Channel, outbox: Outbox) -> None:
+    async def _open(self, number: int, connected: Connected, outbox: Outbox) -> None:
         try:
-            self._on_step(number, await dial.open_session(self._settings, channel, outbox))
+            self._on_step(number, await dial.open_session(connected, outbox))
         except Fault as fault:
             self._on_step(number, fault)
         except Exception as error:
@@ -140,6 +157,7 @@ class Redial:
         self._dial = None
         self._sent_to = []
         self._last_failed = None
+        self._told = Told()
         return dialed.endpoint, dialed.outbox, dialed.sent
 
     def failed(
@@ -158,12 +176,12 @@ class Redial:
                 return fault.permanent
             floor = REFUSED_WAIT
         wait = self._backoff.next(floor, rng)
-        _LOG.warning(
-            "no session with the scheduler at %s, next try in %.1f s: %s",
-            dialed.endpoint,
-            wait,
-            fault.message,
-        )
+        if self._told.is_news(fault.message, now):
+            _LOG.warning(
+                "no session with the scheduler at %s, trying again until there is one: %s",
+                dialed.endpoint,
+                fault.message,
+            )
         self._last_failed = dialed.endpoint
         self._at = now + wait
         return None
