@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from clawjob import App
 from clawjob.v1 import session_pb2 as pb
+from clawjob.v1 import types_pb2 as types
 from clawjob.wire import duration
 from tests.conftest import Started
-from tests.fake import Fake, command, soon
+from tests.fake import Fake, attempt, command, soon
 from tests.handlers import Gate
 
 
@@ -109,6 +111,65 @@ def test_c51_c53_frames_of_a_later_contract_are_passed_over(fake: Fake, app: App
     )
     session.begin(extended)
     assert session.result().output.data == b"1"
+
+
+ETERNAL = Duration(seconds=315_576_000_000)
+NEGATIVE = Duration(seconds=-1)
+MALFORMED = Duration(seconds=1, nanos=-5)
+
+ODD_FRAMES = [
+    pb.SessionResponse(run=pb.RunCommand()),
+    pb.SessionResponse(
+        run=pb.RunCommand(ref=types.AttemptRef(), handler="x" * 1000, command_seq=2**63)
+    ),
+    pb.SessionResponse(kill=pb.KillCommand()),
+    pb.SessionResponse(
+        kill=pb.KillCommand(ref=types.AttemptRef(fence=2**63), grace=NEGATIVE, reason=-7)  # type: ignore[arg-type]
+    ),
+    pb.SessionResponse(log_ack=pb.LogAck()),
+    pb.SessionResponse(log_ack=pb.LogAck(ref=attempt("R1"), through_seq=2**63)),
+    pb.SessionResponse(result_ack=pb.ResultAck()),
+    pb.SessionResponse(result_ack=pb.ResultAck(ref=attempt("R1"), status=77)),  # type: ignore[arg-type]
+    pb.SessionResponse(heartbeat_ack=pb.HeartbeatAck()),
+    pb.SessionResponse(welcome=pb.Welcome(session_id="again")),
+    pb.SessionResponse(
+        drain=pb.SchedulerDrain(reason=55, reconnect_within=ETERNAL)  # type: ignore[arg-type]
+    ),
+]
+
+
+def test_odd_frames_do_no_harm(fake: Fake, app: App) -> None:
+    session = fake.accept()
+    odd_welcome = pb.Welcome(
+        heartbeat_interval=NEGATIVE,
+        heartbeat_timeout=MALFORMED,
+        lost_after=ETERNAL,
+        auth_expire_time=Timestamp(seconds=-1, nanos=-1),
+        peer_endpoints=["", "http://", "ftp://x", "\x00"],
+        kills=[pb.KillCommand()],
+        known_results=[types.AttemptRef()],
+    )
+    session.send(welcome=odd_welcome)
+    for frame in ODD_FRAMES:
+        session._down.put(frame)
+    assert session.run_ack().status == pb.RunAck.STATUS_REJECTED
+    assert session.kill_ack().status == pb.KillAck.STATUS_NOT_FOUND
+    odd = command(
+        "R1",
+        "echo",
+        "1",
+        timeout=ETERNAL,
+        kill_grace=ETERNAL,
+        lost_after=ETERNAL,
+        lateness=MALFORMED,
+        disconnect_policy=types.DISCONNECT_POLICY_STOP,
+        fire_time=Timestamp(seconds=2**60),
+        traceparent="z" * 10_000,
+        tracestate="=",
+    )
+    session.begin(odd)
+    assert session.result().outcome == types.OUTCOME_SUCCEEDED
+    assert fake.dials == 1
 
 
 def test_a_clock_that_differs_is_told_of_once_a_session(

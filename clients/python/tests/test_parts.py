@@ -407,10 +407,22 @@ def test_long_texts_are_cut_in_the_middle_on_character_borders() -> None:
     assert cut_middle("short", 16) == "short"
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.1, 1.0, 59.999999999, 0.9999999999, 3e11])
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 1.0, 59.999999999, 0.9999999999, 3e9])
 def test_durations_keep_their_length(seconds: float) -> None:
     sent = pb.KillCommand(grace=wire.duration(seconds))
     assert wire.seconds(sent, "grace") == pytest.approx(seconds, abs=1e-9)
+
+
+def test_spans_of_a_peer_are_bounded() -> None:
+    eternal = pb.KillCommand()
+    eternal.grace.seconds = 300_000_000_000
+    assert wire.seconds(eternal, "grace") == wire.SPAN_MAX
+    dialer = redial("http://a:1")
+    dialer.tick = lambda now, rng: None  # type: ignore[method-assign]
+    dialer.on_session_end(0.0, 1.0, 1e9, random.Random(7))
+    at = dialer.next_wake()
+    assert at is not None
+    assert at < 310
 
 
 def test_malformed_times_are_none() -> None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 #: The media type of params, outputs and checkpoints.
 JSON = "application/json"
+#: Longest span that is taken from a peer, in seconds: longer ones are as good as for ever, and no
+#: clock or timer overflows with this one.
+SPAN_MAX = 100 * 365 * 86_400.0
 #: Longest duration that the contract's type can carry, in seconds.
 _SECONDS_MAX = 315_576_000_000
 
@@ -48,13 +51,14 @@ def duration(seconds: float) -> Duration:
 
 
 def seconds(message: Message, field: str) -> float | None:
-    """A field's duration in seconds; None when it is absent, negative or malformed."""
+    """A field's duration in seconds, a hundred years at most; None when it is absent, negative or
+    malformed."""
     if not message.HasField(field):
         return None
     span: Duration = getattr(message, field)
     if span.seconds < 0 or not 0 <= span.nanos < clock.NANOS:
         return None
-    return span.seconds + span.nanos / clock.NANOS
+    return min(span.seconds + span.nanos / clock.NANOS, SPAN_MAX)
 
 
 def positive(message: Message, field: str) -> float | None:

@@ -19,6 +19,9 @@ from clawjob.wire import duration, pb, positive, utc
 HEARTBEAT_INTERVAL_DEFAULT = 5.0
 #: Shortest heartbeat interval taken from a Welcome, in seconds.
 HEARTBEAT_INTERVAL_MIN = 0.05
+#: Longest heartbeat interval taken from a Welcome, in seconds: what is in the way may cut a stream
+#: that is idle for long.
+HEARTBEAT_INTERVAL_MAX = 600.0
 #: How long without a HeartbeatAck ends a session, when the Welcome names no time, in seconds.
 HEARTBEAT_TIMEOUT_DEFAULT = 15.0
 #: The part of an interval that a heartbeat may come early or late.
@@ -47,7 +50,7 @@ class Link:
         #: When to open the next session because the credential ends.
         self.renew_at = _renew_at(welcome, now)
         self._opened = opened
-        self._interval = max(interval, HEARTBEAT_INTERVAL_MIN)
+        self._interval = min(max(interval, HEARTBEAT_INTERVAL_MIN), HEARTBEAT_INTERVAL_MAX)
         self._timeout = max(timeout, self._interval * (1 + HEARTBEAT_JITTER))
         self._next_beat = now
         self._seq = 0

@@ -20,6 +20,8 @@ PEERS_MAX = 64
 #: How long to wait after a refusal for good, when asked to go on trying, in seconds.
 REFUSED_WAIT = 30.0
 
+#: Longest wait that a scheduler may ask for, in seconds.
+RETRY_AFTER_MAX = 300.0
 #: The same fault is told of again after so long, however often it has come, in seconds.
 TELL_AGAIN_AFTER = 60.0
 
@@ -101,7 +103,7 @@ class Redial:
         """The only session has ended after `lasted`."""
         self._backoff.on_session_end(lasted)
         if self._dial is None:
-            self._at = now + self._backoff.next(wait, rng)
+            self._at = now + self._backoff.next(_bounded(wait), rng)
 
     def tick(self, now: float, rng: random.Random) -> None:
         """Starts the dial that is due."""
@@ -170,7 +172,7 @@ class Redial:
             return None
         self._dial = None
         self._sent_to = []
-        floor = fault.retry_after
+        floor = _bounded(fault.retry_after)
         if fault.permanent is not None:
             if not has_session and not self._settings.keep_trying:
                 return fault.permanent
@@ -196,3 +198,7 @@ class Redial:
         if self._dial is not None:
             self._dial.task.cancel()
             self._dial = None
+
+
+def _bounded(wait: float | None) -> float | None:
+    return None if wait is None else min(wait, RETRY_AFTER_MAX)
