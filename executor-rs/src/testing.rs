@@ -110,6 +110,14 @@ impl TestRun {
         self
     }
 
+    /// Makes it a chained run, started by the end of the run of that resource name, which returned
+    /// `output`; a value that is not JSON counts as none.
+    pub fn caused_by(mut self, run: impl Into<String>, output: impl Serialize) -> Self {
+        self.command.caused_by = run.into();
+        self.command.caused_by_output = serde_json::to_vec(&output).ok().map(payload);
+        self
+    }
+
     /// A label of the job.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.command.labels.insert(key.into(), value.into());
@@ -345,6 +353,22 @@ mod tests {
         assert!(run.logged("greeting Ada"), "{:?}", run.logs());
         assert_eq!(run.logs()[0].fields["shard"], "Some(Shard { index: 1, total: 4 })");
         assert_eq!(run.checkpoint::<u32>().unwrap(), Some(3));
+    }
+
+    async fn sum(_: (), ctx: Ctx) -> Result<(Option<String>, u64), Failure> {
+        let before: Vec<u64> = ctx.caused_by_output()?.unwrap_or_default();
+        Ok((ctx.caused_by().map(str::to_owned), before.iter().sum()))
+    }
+
+    #[tokio::test]
+    async fn a_chained_run_has_the_output_of_the_run_before() {
+        let run = run_handler(sum, ()).caused_by("apps/test/runs/R", [1, 2, 3]).await;
+        let seen: (Option<String>, u64) = run.output().unwrap();
+        assert_eq!(seen, (Some("apps/test/runs/R".to_owned()), 6));
+        let run = run_handler(sum, ()).await;
+        assert_eq!(run.output::<(Option<String>, u64)>().unwrap(), (None, 0));
+        let run = run_handler(sum, ()).caused_by("apps/test/runs/R", "text").await;
+        assert_eq!(run.outcome(), Outcome::Failed);
     }
 
     #[tokio::test]

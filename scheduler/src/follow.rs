@@ -1,4 +1,4 @@
-//! What follows from the ends of runs: the runs of other jobs that they start.
+//! What follows from the ends of runs: the runs of other jobs that they start, the ends of parents.
 //!
 //! Ends that somebody waits for lie in the store's table of events, written with the end itself.
 //! Whichever node comes first takes a batch away together with what follows from it, in one
@@ -9,6 +9,7 @@ use std::{collections::HashMap, sync::Arc};
 use chrono::{DateTime, Utc};
 
 use crate::{
+    board::Board,
     model::{
         follow::Follow,
         ids::{JobId, RunId},
@@ -24,6 +25,7 @@ use crate::{
 /// Follows ends up.
 pub struct Follower {
     store: SharedStore,
+    board: Arc<Board>,
 }
 
 /// What one batch of events has looked up already.
@@ -36,9 +38,9 @@ struct Seen {
 }
 
 impl Follower {
-    /// A follower of all ends that the store has.
-    pub fn new(store: SharedStore) -> Self {
-        Self { store }
+    /// A follower of all ends that the store has, who tells the board of parents that ended.
+    pub fn new(store: SharedStore, board: Arc<Board>) -> Self {
+        Self { store, board }
     }
 
     /// Follows up what waits, at most one batch; returns how many ends that were. As many as
@@ -57,8 +59,8 @@ impl Follower {
         for event in &events {
             followups.push(self.followup(event, &mut seen, now).await?);
         }
-        match self.store.settle_ends(&followups, now).await {
-            Ok(settled) => Ok(settled.events.len()),
+        match self.settle(&followups, now).await {
+            Ok(settled) => Ok(settled),
             Err(fault @ StoreError::Unavailable(_)) => Err(fault),
             Err(fault) => {
                 tracing::error!(%fault, "ends could not be followed up together; one by one now");
@@ -67,13 +69,21 @@ impl Follower {
         }
     }
 
+    async fn settle(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<usize> {
+        let settled = self.store.settle_ends(followups, now).await?;
+        for (parent, _) in &settled.parents {
+            self.board.ended(*parent, now);
+        }
+        Ok(settled.events.len())
+    }
+
     /// What can't be written must not keep the others waiting.
     async fn one_by_one(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<usize> {
         let mut done = 0;
         let mut last = None;
         for followup in followups {
-            match self.store.settle_ends(std::slice::from_ref(followup), now).await {
-                Ok(settled) => done += settled.events.len(),
+            match self.settle(std::slice::from_ref(followup), now).await {
+                Ok(settled) => done += settled,
                 Err(fault @ StoreError::Unavailable(_)) => return Err(fault),
                 Err(fault) => last = Some(fault),
             }
@@ -91,7 +101,8 @@ impl Follower {
         now: DateTime<Utc>,
     ) -> Result<Followup> {
         let starts = self.starts(event, seen, now).await?;
-        Ok(Followup { seq: event.seq, starts })
+        let parent = event.extra.as_ref().and_then(|extra| extra.parent);
+        Ok(Followup { seq: event.seq, starts, parent })
     }
 
     /// The runs of the jobs that the ended run's job names for such an end, one of each.

@@ -1,5 +1,7 @@
 //! What ends by the clock: queue timeouts, run timeouts, runs of lost executors.
 
+mod parents;
+
 use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};

@@ -121,6 +121,8 @@ impl Owner {
             self.sweep_at = now + SWEEP_EVERY;
         }
         let plan_at = self.trigger.tick(now).await?;
+        // Before dispatch, so that no shard of a parent that is to stop is sent.
+        self.janitor.parents(now).await?;
         let more = self.dispatcher.tick(now).await?;
         self.janitor.deadlines(now).await?;
         if sweep {
@@ -136,6 +138,7 @@ impl Owner {
     async fn sweep(&mut self, now: DateTime<Utc>) -> Result<()> {
         if let Some(recovered_at) = self.recovered_at {
             self.janitor.lost(now, recovered_at).await?;
+            self.janitor.unreachable(now, recovered_at).await?;
         }
         if is_due(self.upkeep_at, now, UPKEEP_EVERY) {
             self.upkeep_at = now + UPKEEP_EVERY;

@@ -9,3 +9,5 @@ mod world;
 mod chains;
 #[path = "policies/retries.rs"]
 mod retries;
+#[path = "policies/shards.rs"]
+mod shards;

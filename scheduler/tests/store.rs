@@ -43,6 +43,8 @@ mod progress;
 mod put_back;
 #[path = "store/retention.rs"]
 mod retention;
+#[path = "store/shards.rs"]
+mod shards;
 #[path = "store/tokens.rs"]
 mod tokens;
 
@@ -113,6 +115,15 @@ cases! {
         an_event_is_settled_once_with_what_follows,
         x21_a_result_delivered_twice_ends_its_run_and_starts_children_once,
         a_run_that_exists_or_whose_job_is_gone_is_not_started;
+    shards:
+        a_parent_is_split_once_with_all_its_shards,
+        a_parent_that_was_canceled_first_is_not_split,
+        a_parent_runs_from_its_first_shard_and_ends_with_its_last,
+        a_parent_whose_shards_end_before_it_is_told_runs_all_the_same,
+        two_last_shards_on_two_nodes_make_one_end,
+        a_parent_that_is_to_stop_keeps_its_state,
+        a_change_of_the_job_removes_no_shard,
+        shards_are_listed_with_their_parent_and_left_out_elsewhere;
     put_back:
         a_run_put_back_on_evidence_keeps_its_attempt_and_fence,
         a_run_put_back_for_a_retry_keeps_the_ended_attempt,

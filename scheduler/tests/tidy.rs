@@ -23,7 +23,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     ("trigger", &["model", "store", "board", "telemetry"]),
     ("dispatch", &["model", "store", "board", "hub", "route", "telemetry"]),
     ("janitor", &["model", "store", "board", "hub", "telemetry"]),
-    ("follow", &["model", "store"]),
+    ("follow", &["model", "store", "board"]),
     ("results", &["model", "store", "board", "hub", "clock", "telemetry"]),
     (
         "owner",

@@ -1,4 +1,5 @@
-//! Ending runs by hand: what waits ends at once, what is with an executor is asked to stop.
+//! Ending runs by hand: what waits ends at once, what is with an executor is asked to stop, and a
+//! parent's shards are ended by its owner.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,10 +7,9 @@ use super::{Api, status::ApiResult};
 use crate::{
     model::{
         ids::{JobId, RunId},
-        job::{JobSpec, LostPolicy},
-        retry::RetryPolicy,
+        job::JobSpec,
         run::{KillReason, OpenRun, RunState},
-        transition::{Event, Standing, Verdict, transition},
+        transition::{self, Verdict},
     },
     store::{
         RESULT_BATCH_MAX,
@@ -57,7 +57,7 @@ async fn step(api: &Api, runs: &[OpenRun], order: &Order) -> ApiResult<Vec<RunId
     let (mut ends, mut kills) = (Vec::new(), Vec::new());
     for run in runs {
         let (attempt, from) = (run.attempt_ref(), StateSet::only(run.state));
-        match verdict(run, order.reason) {
+        match transition::cancel(run, order.reason) {
             Verdict::End(to) => ends.push(end(run, to, order)),
             Verdict::Canceling(reason) => kills.push(MarkCanceling {
                 attempt,
@@ -82,17 +82,6 @@ async fn step(api: &Api, runs: &[OpenRun], order: &Order) -> ApiResult<Vec<RunId
         kill_here(api, &marked).await?;
     }
     Ok(again)
-}
-
-/// The cancel of a run depends on nothing that its job says.
-fn verdict(run: &OpenRun, reason: KillReason) -> Verdict {
-    let standing = Standing {
-        state: run.state,
-        attempt: run.attempt,
-        lost: run.lost,
-        kill_reason: run.kill_reason,
-    };
-    transition(standing, &RetryPolicy::default(), LostPolicy::default(), &Event::Cancel(reason))
 }
 
 fn end(run: &OpenRun, to: RunState, order: &Order) -> EndRun {

@@ -42,6 +42,19 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Leaves shards out, unless the filter asks for those of one parent or of one executor.
+    pub fn leave_out_shards(&mut self) {
+        let asks = |condition: &Condition| {
+            matches!(
+                condition,
+                Condition::ShardOf(_) | Condition::OneOf { field: "executor", negated: false, .. }
+            )
+        };
+        if !self.conditions.iter().any(asks) {
+            self.conditions.push(Condition::ShardOf(None));
+        }
+    }
+
     /// The states that an unnegated condition names, with all such conditions taken together;
     /// `None` when the filter does not name any.
     pub fn states(&self) -> Option<BTreeSet<&str>> {
@@ -173,6 +186,7 @@ fn condition(comparison: &Comparison, negated: bool, fields: &Fields) -> Result<
             let id = value.rsplit('/').next().unwrap_or_default().to_owned();
             equality(field, *op, id, negated, true)
         }
+        Kind::Run => parent(*op, value, negated),
         Kind::Name => equality(field, *op, value.clone(), negated, true),
         Kind::Text if *op == Op::Has => {
             Ok(Condition::Contains { field, text: value.clone(), negated })
@@ -206,6 +220,16 @@ fn label(key: &str, op: Op, value: &str, negated: bool) -> Result<Condition, Str
     let any = op == Op::Has && value == "*";
     let value = (!any).then(|| value.to_owned());
     Ok(Condition::Label { key: key.to_owned(), value, negated })
+}
+
+/// The run that a shard is of.
+fn parent(op: Op, value: &str, negated: bool) -> Result<Condition, String> {
+    if negated || !matches!(op, Op::Equal | Op::Has) {
+        return Err("parent can be compared by = only, and not negated".to_owned());
+    }
+    let id = value.rsplit('/').next().unwrap_or_default().parse();
+    let id = id.map_err(|_| format!("{value:?} is no run; write it as apps/APP/runs/RUN"))?;
+    Ok(Condition::ShardOf(Some(id)))
 }
 
 fn word(path: &str, value: &str, words: &[&str]) -> Result<String, String> {

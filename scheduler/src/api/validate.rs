@@ -12,9 +12,10 @@ use crate::{
         status::{FIELD_INVALID, Violations},
     },
     model::{
-        job::{Job, JobSpec, MisfirePolicy, OverlapPolicy, RouteStrategy},
+        job::{Job, JobSpec, MisfirePolicy, OverlapPolicy, Placement, RouteStrategy},
         retry::RetryPolicy,
         schedule::{Compiled, Schedule, Trigger},
+        shards::SHARDS_MAX,
     },
 };
 
@@ -83,6 +84,7 @@ pub fn job(
     if !(-PRIORITY_MAX..=PRIORITY_MAX).contains(&spec.priority) {
         bad.invalid("job.priority", format!("must lie from -{PRIORITY_MAX} to {PRIORITY_MAX}"));
     }
+    shards("job.placement", &spec.placement, bad);
     not_yet(spec, bad);
     all_schedules(job, spec, now, bad)
 }
@@ -169,6 +171,22 @@ fn retry(field: &str, retry: &RetryPolicy, bad: &mut Violations) {
     }
 }
 
+fn shards(field: &str, placement: &Placement, bad: &mut Violations) {
+    let total = placement.shard_total;
+    if total > SHARDS_MAX {
+        bad.invalid(
+            format!("{field}.shard_total"),
+            format!("is {total}; split a run into at most {SHARDS_MAX} shards"),
+        );
+    }
+    if placement.broadcast && total > 0 {
+        bad.invalid(
+            format!("{field}.shard_total"),
+            "must be 0 with broadcast, which makes one shard for each executor; use one of both",
+        );
+    }
+}
+
 /// Refuses what this server can't do yet.
 fn not_yet(spec: &JobSpec, bad: &mut Violations) {
     let mut refuse = |wanted: bool, field: &str, instead: &str| {
@@ -181,8 +199,6 @@ fn not_yet(spec: &JobSpec, bad: &mut Violations) {
         }
     };
     let placement = &spec.placement;
-    refuse(placement.shard_total > 0, "job.placement.shard_total", "leave it 0");
-    refuse(placement.broadcast, "job.placement.broadcast", "leave it false");
     refuse(
         spec.overlap == OverlapPolicy::Replace,
         "job.overlap",

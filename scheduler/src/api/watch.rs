@@ -58,7 +58,8 @@ pub async fn start(
 ) -> ApiResult<EventStream<pb::WatchRunsResponse>> {
     let mut bad = Violations::new();
     let parent = names::parse_parent("parent", &request.parent, &mut bad);
-    let filter = filter::parse(&request.filter, &filter::RUN_FIELDS, &mut bad);
+    let mut filter = filter::parse(&request.filter, &filter::RUN_FIELDS, &mut bad);
+    filter.leave_out_shards();
     let full = names::full_view("view", request.view, false, &mut bad);
     let tokens = paging::Query::new(&["WatchRuns", &request.parent]);
     let now = api.clock.now();

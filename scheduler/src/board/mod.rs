@@ -7,6 +7,7 @@
 
 mod jobs;
 mod lanes;
+mod parents;
 mod runs;
 
 use std::{
@@ -21,6 +22,7 @@ use tokio::sync::Notify;
 
 pub use jobs::{JobEntry, Late, PlanStep};
 pub use lanes::{LaneKey, Pick};
+pub use parents::ToSplit;
 pub use runs::{DueStep, Live, Sent};
 
 use crate::{
@@ -58,6 +60,7 @@ struct Inner {
     deadlines: BinaryHeap<std::cmp::Reverse<(DateTime<Utc>, RunId, u64)>>,
     /// Equal schedules share one compiled form.
     compiled: HashMap<Schedule, Arc<Compiled>>,
+    parents: parents::Parents,
     served_until: Option<DateTime<Utc>>,
     apps: HashMap<AppId, AppSpec>,
 }

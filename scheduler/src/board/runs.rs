@@ -33,9 +33,18 @@ pub(super) enum Stage {
     Waiting,
     /// With an executor.
     Sent,
+    /// A parent that was let in and is to be split.
+    ToSplit,
+    /// A parent whose shards are out.
+    Split,
 }
 
 impl Live {
+    /// Made by its job's schedule, for which shards stand behind their parent.
+    fn counts_as_planned(&self) -> bool {
+        self.run.trigger.is_planned() && self.run.parent().is_none()
+    }
+
     /// Made by a schedule, queued since before `now`, and due when nobody dispatched.
     pub(super) fn was_due_unserved(&self, from: DateTime<Utc>, now: DateTime<Utc>) -> bool {
         self.run.state == RunState::Queued
@@ -44,6 +53,7 @@ impl Live {
             && self.stage == Stage::Future
             && !self.made_up
             && self.run.trigger != TriggerKind::Misfire
+            && self.run.parent().is_none()
             && self.run.due_at >= from
             && self.run.due_at < now
     }
@@ -180,6 +190,10 @@ impl Board {
         if live.run.state == RunState::Dispatched {
             live.run.state = RunState::Running;
         }
+        let parent = live.run.parent();
+        if parent.is_some_and(|parent| inner.shard_began(parent, at)) {
+            self.changed.notify_one();
+        }
     }
 
     /// Runs whose deadline passed, with the fence they had when it was set; at most `max`.
@@ -257,24 +271,30 @@ impl Inner {
             .or_else(|| self.jobs.get(&run.job).map(|entry| entry.job.spec.clone()));
         let Some(spec) = spec else { return };
         self.unlink(id);
-        let sent =
-            matches!(run.state, RunState::Dispatched | RunState::Running | RunState::Canceling);
-        let stage = if sent { Stage::Sent } else { Stage::Future };
+        let sent = !run.is_parent()
+            && matches!(run.state, RunState::Dispatched | RunState::Running | RunState::Canceling);
+        let stage = match (run.is_split(), sent) {
+            (true, _) => Stage::Split,
+            (false, true) => Stage::Sent,
+            (false, false) => Stage::Future,
+        };
         let queue_ends = spec.queue_timeout.map(|timeout| run.due_at + timeout);
         if let Some(entry) = self.jobs.get_mut(&run.job)
             && (sent || run.state == RunState::RetryWait || run.fence > 0)
+            && run.parent().is_none()
             && !entry.admitted.contains(&id)
         {
             entry.admitted.push(id);
         }
         if sent {
             self.track_sent(&run, &spec);
-        } else {
+        } else if stage == Stage::Future {
             self.due.0.push(Reverse((run.due_at, id)));
             if let Some(at) = queue_ends.filter(|_| run.state == RunState::Queued) {
                 self.deadlines.push(Reverse((at, id, run.fence)));
             }
         }
+        self.note_parent(&run);
         self.insert_live(Live { run, spec, stage, made_up: false });
     }
 
@@ -282,40 +302,23 @@ impl Inner {
     pub(super) fn put_planned(&mut self, new: NewRun) {
         let Some(entry) = self.jobs.get(&new.job) else { return };
         let spec = entry.job.spec.clone();
-        let run = OpenRun {
-            id: new.id,
-            job: new.job,
-            app: new.app,
-            partition: new.job.partition(),
-            revision: new.revision,
-            trigger: new.trigger,
-            state: RunState::Queued,
-            fire_at: new.fire_at,
-            due_at: new.due_at,
-            created_at: new.due_at,
-            attempt: 1,
-            fence: 0,
-            lost: 0,
-            executor: None,
-            session_epoch: 0,
-            dispatched_at: None,
-            acked_at: None,
-            started_at: None,
-            kill_reason: None,
-            kill_at: None,
-            kill_grace: None,
-            message: String::new(),
-            extra: new.extra,
-        };
+        let created_at = new.due_at;
+        let run = OpenRun::queued(new, created_at);
+        self.due.0.push(Reverse((run.due_at, run.id)));
+        self.put_queued(run, spec);
+    }
+
+    /// A run that was just made.
+    pub(super) fn put_queued(&mut self, run: OpenRun, spec: Arc<JobSpec>) {
         if let Some(timeout) = spec.queue_timeout {
             self.deadlines.push(Reverse((run.due_at + timeout, run.id, 0)));
         }
-        self.due.0.push(Reverse((run.due_at, run.id)));
         self.insert_live(Live { run, spec, stage: Stage::Future, made_up: false });
     }
 
     fn insert_live(&mut self, live: Live) {
-        let (job, planned) = (live.run.job, live.run.trigger.is_planned());
+        let job = live.run.job;
+        let planned = live.counts_as_planned();
         let known = self.runs.insert(live.run.id, live).is_some();
         if let Some(entry) = self.jobs.get_mut(&job).filter(|_| planned && !known) {
             entry.planned += 1;
@@ -325,6 +328,11 @@ impl Inner {
     /// Lets a due run in, keeps it back, or reports why it may not run.
     fn admit(&mut self, id: RunId, step: &mut DueStep) {
         let Some(live) = self.runs.get(&id) else { return };
+        if live.run.parent().is_some() {
+            // Its parent was let in for all of them.
+            self.let_into_lane(id);
+            return;
+        }
         let spec = live.spec.clone();
         let Some(entry) = self.jobs.get_mut(&live.run.job) else { return };
         if entry.admitted.contains(&id) {
@@ -350,8 +358,11 @@ impl Inner {
         }
     }
 
-    fn let_into_lane(&mut self, id: RunId) {
-        if let Some(live) = self.runs.get_mut(&id) {
+    pub(super) fn let_into_lane(&mut self, id: RunId) {
+        let Some(live) = self.runs.get_mut(&id) else { return };
+        if live.run.is_parent() {
+            self.let_parent_in(id);
+        } else {
             live.stage = Stage::Waiting;
             self.enter_lane(id);
         }
@@ -388,6 +399,7 @@ impl Inner {
                     entry.pending.retain(|pending| *pending != id);
                 }
             }
+            Stage::ToSplit | Stage::Split => self.parents.forget(id),
             Stage::Future => {}
         }
     }
@@ -400,7 +412,7 @@ impl Inner {
         let job = live.run.job;
         let Some(entry) = self.jobs.get_mut(&job) else { return false };
         entry.admitted.retain(|admitted| *admitted != id);
-        if live.run.trigger.is_planned() {
+        if live.counts_as_planned() {
             entry.planned = entry.planned.saturating_sub(1);
         }
         if let Some(at) = ended {

@@ -1,6 +1,7 @@
 //! Due runs → an executor: write, then send.
 
 mod command;
+mod split;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -89,6 +90,7 @@ impl Dispatcher {
     /// The store's; after any, the partitions must be taken anew.
     pub async fn tick(&self, now: DateTime<Utc>) -> Result<bool> {
         let mut more = self.take_due(now).await?;
+        self.split(now).await?;
         for step in 0..DISPATCH_STEPS_MAX {
             let placed = self.place();
             if placed.is_empty() {

@@ -10,6 +10,11 @@ use ulid::Ulid;
 /// How many partitions the jobs are spread over. Fixed when a database is created.
 pub const PARTITION_COUNT: u16 = 64;
 
+/// Where the mark of a shard's id lies: the 16 bits after the time.
+const SHARD_MARK_SHIFT: u32 = 64;
+/// The mark itself. The stores' filters know it.
+const SHARD_MARK: u128 = 0xFFFF << SHARD_MARK_SHIFT;
+
 /// Row id of an app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AppId(pub i64);
@@ -52,7 +57,14 @@ impl RunId {
         parts.iter().for_each(|part| hash.update(part));
         let mut tail = [0_u8; 16];
         tail[6..].copy_from_slice(&hash.finalize()[..10]);
-        Self(Ulid::from_parts(clamp_ms(ms), u128::from_be_bytes(tail)))
+        Self::plain(ms, u128::from_be_bytes(tail))
+    }
+
+    /// An id that is no shard's, whatever its other 80 bits.
+    fn plain(ms: i64, tail: u128) -> Self {
+        let marked = tail & SHARD_MARK == SHARD_MARK;
+        let tail = if marked { tail ^ (1 << SHARD_MARK_SHIFT) } else { tail };
+        Self(Ulid::from_parts(clamp_ms(ms), tail))
     }
 
     /// The id of the run of `target` that the end of a run at `ended_at` starts: whoever follows the
@@ -62,9 +74,29 @@ impl RunId {
         Self::derived(ms, &[b"clawjob chain", &ended.to_bytes(), &target.0.to_be_bytes()])
     }
 
+    /// The id of a parent's shard. All shards of a parent lie side by side, in the order of their
+    /// index and at their parent's instant: see [`RunId::shards`]. The 16 bits after the time are
+    /// all set in these ids and in no others, so that lists tell shards by the index of the ids.
+    pub fn shard(parent: Self, index: u16) -> Self {
+        let hash = Self::derived(0, &[b"clawjob shard", &parent.to_bytes()]).0.0;
+        let family = hash & ((1 << SHARD_MARK_SHIFT) - 1) & !u128::from(u16::MAX);
+        let tail = SHARD_MARK | family | u128::from(index);
+        Self(Ulid::from_parts(parent.0.timestamp_ms(), tail))
+    }
+
+    /// Whether it is a shard's.
+    pub fn is_shard(self) -> bool {
+        self.0.0 & SHARD_MARK == SHARD_MARK
+    }
+
+    /// The first and the last id that a shard of the parent can have.
+    pub fn shards(parent: Self) -> (Self, Self) {
+        (Self::shard(parent, 0), Self::shard(parent, u16::MAX))
+    }
+
     /// The id of a run made by hand (trigger, rerun): created at `now`, otherwise random.
     pub fn by_hand(now: DateTime<Utc>, random: u128) -> Self {
-        Self(Ulid::from_parts(clamp_ms(now.timestamp_millis()), random))
+        Self::plain(now.timestamp_millis(), random)
     }
 
     /// The smallest id of the given instant: bounds a search by time.
@@ -148,6 +180,20 @@ mod tests {
         assert_ne!(first, RunId::scheduled(JobId(8), at(1_700_000_000_123)));
         assert_ne!(first, RunId::scheduled(JobId(7), at(1_700_000_000_124)));
         assert_eq!(first.time(), at(1_700_000_000_123));
+    }
+
+    #[test]
+    fn the_shards_of_a_parent_lie_side_by_side_at_its_instant() {
+        let parent = RunId::by_hand(at(1_700_000_000_000), 7);
+        let (first, last) = RunId::shards(parent);
+        let ids = [0, 1, 2, 9_999].map(|index| RunId::shard(parent, index));
+        assert!(ids.is_sorted() && ids[0] == first && ids[3] < last);
+        assert_eq!(ids[3].time(), parent.time());
+        assert!(ids.iter().all(|id| id.is_shard()));
+        let marked = RunId::by_hand(at(1_700_000_000_000), u128::MAX);
+        assert!(!parent.is_shard() && !marked.is_shard());
+        let other = RunId::by_hand(at(1_700_000_000_000), 8);
+        assert!(!(first..=last).contains(&RunId::shard(other, 1)));
     }
 
     #[test]

@@ -200,9 +200,12 @@ impl JobSpec {
         self.kill_grace.unwrap_or(KILL_GRACE_DEFAULT)
     }
 
-    /// Who waits for the end of this job's runs.
+    /// Who waits for the end of this job's runs, and whether they are split into shards.
     pub fn follow(&self) -> Follow {
         let mut follow = Follow::NOTHING;
+        if self.placement.broadcast || self.placement.shard_total > 0 {
+            follow = follow.with(Follow::PARENT);
+        }
         if !self.on_success.is_empty() {
             follow = follow.with(Follow::ON_SUCCESS);
         }

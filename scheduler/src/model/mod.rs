@@ -12,6 +12,7 @@ pub mod principal;
 pub mod retry;
 pub mod run;
 pub mod schedule;
+pub mod shards;
 pub mod transition;
 
 use serde::{Deserialize, Serialize};

@@ -9,6 +9,7 @@ use super::{
     Payload,
     follow::Follow,
     ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
+    shards::Part,
 };
 
 /// State of a run as stored. A QUEUED run that is not yet due is *shown* as SCHEDULED.
@@ -253,9 +254,12 @@ pub struct RunExtra {
     /// For a shard: which.
     #[serde(skip_serializing_if = "is_zero")]
     pub shard_index: u32,
-    /// For a shard: of how many; 0 means not sharded.
+    /// For a shard, and for a parent once it was split: of how many; 0 means not sharded.
     #[serde(skip_serializing_if = "is_zero")]
     pub shard_total: u32,
+    /// For a parent that repeats only some parts of another run: which.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<Part>,
     /// Goes to this executor only.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub target_executor: String,
@@ -317,6 +321,56 @@ pub struct OpenRun {
 }
 
 impl OpenRun {
+    /// The row of a run that was just made.
+    pub fn queued(new: NewRun, created_at: DateTime<Utc>) -> Self {
+        Self {
+            id: new.id,
+            job: new.job,
+            app: new.app,
+            partition: new.job.partition(),
+            revision: new.revision,
+            trigger: new.trigger,
+            state: RunState::Queued,
+            fire_at: new.fire_at,
+            due_at: new.due_at,
+            created_at,
+            attempt: 1,
+            fence: 0,
+            lost: 0,
+            executor: None,
+            session_epoch: 0,
+            dispatched_at: None,
+            acked_at: None,
+            started_at: None,
+            kill_reason: None,
+            kill_at: None,
+            kill_grace: None,
+            message: String::new(),
+            extra: new.extra,
+        }
+    }
+
+    /// The parent, if the run is a shard.
+    pub fn parent(&self) -> Option<RunId> {
+        self.extra.as_ref().and_then(|extra| extra.parent)
+    }
+
+    /// Is split into shards and never sent itself.
+    pub fn is_parent(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.follow.has(Follow::PARENT))
+    }
+
+    /// A parent whose shards are out: its state is theirs.
+    pub fn is_split(&self) -> bool {
+        self.fence > 0 && self.is_parent()
+    }
+
+    /// A shard that may go to one executor only.
+    pub fn is_bound_shard(&self) -> bool {
+        let bound = |extra: &RunExtra| extra.parent.is_some() && !extra.target_executor.is_empty();
+        self.extra.as_deref().is_some_and(bound)
+    }
+
     /// The current attempt.
     pub fn attempt_ref(&self) -> AttemptRef {
         AttemptRef { run: self.id, attempt: self.attempt, fence: self.fence }

@@ -3,7 +3,7 @@
 use super::{
     job::LostPolicy,
     retry::RetryPolicy,
-    run::{CODE_SHUTDOWN, Failure, KillReason, Outcome, RunState},
+    run::{CODE_SHUTDOWN, Failure, KillReason, OpenRun, Outcome, RunState},
 };
 
 /// What decides besides the event: where the run stands.
@@ -138,6 +138,23 @@ pub fn transition(
         }
         _ => Verdict::Refused,
     }
+}
+
+/// Where a run goes when somebody asks for its end. A split parent only notes it: its shards are
+/// ended, and their ends make its own.
+pub fn cancel(run: &OpenRun, reason: KillReason) -> Verdict {
+    if run.is_split() {
+        let first = run.kill_reason.is_none();
+        return if first { Verdict::Canceling(reason) } else { Verdict::Unchanged };
+    }
+    let standing = Standing {
+        state: run.state,
+        attempt: run.attempt,
+        lost: run.lost,
+        kill_reason: run.kill_reason,
+    };
+    // It depends on nothing that the job says.
+    transition(standing, &RetryPolicy::default(), LostPolicy::default(), &Event::Cancel(reason))
 }
 
 /// An ended run stays as it is: asking again for its end is no error, all else is refused.

@@ -93,7 +93,7 @@ impl Loops {
 
     /// Follows up the ends of runs, at once when told of one.
     pub(super) async fn follow(self, stop: CancellationToken) {
-        let follower = Follower::new(self.store.clone());
+        let follower = Follower::new(self.store.clone(), self.board.clone());
         let mut hints = self.store.hints();
         let mut failing = false;
         loop {

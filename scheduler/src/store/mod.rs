@@ -13,6 +13,7 @@
 //!   same transaction: the partition's owner collects it each second, or at once after a [`Topic`].
 //! * Times are the caller's (`now` is a parameter), in whole microseconds.
 
+mod families;
 mod fields;
 pub mod log_chunk;
 pub mod ops;
@@ -35,6 +36,8 @@ use crate::model::{
     run::{OpenRun, RunRecord},
 };
 use ops::*;
+
+pub use families::FamilyStore;
 
 /// Rows in one batch of an owner's statement: keeps a plan from delaying a dispatch by over 2 ms.
 pub const OWNER_BATCH_MAX: usize = 256;
@@ -100,7 +103,7 @@ pub enum Topic {
 
 /// The store. All methods are safe to call from many tasks at once.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: FamilyStore + Send + Sync + 'static {
     // ---- system ------------------------------------------------------------------------------
 
     /// `sqlite` or `postgres`.
@@ -189,9 +192,6 @@ pub trait Store: Send + Sync + 'static {
         now: DateTime<Utc>,
     ) -> Result<Vec<AttemptRef>>;
 
-    /// What the ended runs returned, of those that are kept and returned something.
-    async fn load_outputs(&self, runs: &[RunId]) -> Result<Vec<(RunId, crate::model::Payload)>>;
-
     /// Stored cursors of round-robin routes of the jobs.
     async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>>;
 
@@ -208,8 +208,8 @@ pub trait Store: Send + Sync + 'static {
     /// same attempt, if state and fence hold. Leaves them in the inbox. Returns those changed.
     async fn put_back(&self, runs: &[PutBack], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
 
-    /// Open runs → CANCELING with a reason, if state and fence hold. Leaves them in the inbox.
-    /// Returns those changed.
+    /// Open runs → CANCELING with a reason, if state and fence hold; a parent keeps its state, and
+    /// only notes the reason. Leaves them in the inbox. Returns those changed.
     async fn mark_canceling(
         &self,
         kills: &[MarkCanceling],
@@ -308,10 +308,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// One job by name; deleted ones are not found.
     async fn get_job(&self, app: &str, name: &str) -> Result<Job>;
-
-    /// Whether one of the jobs named in `from` (resource names) is `to`, or starts it by
-    /// `on_success` or `on_failure`, directly or through others.
-    async fn chain_leads_to(&self, from: &[String], to: &str) -> Result<bool>;
 
     /// Every job that has the name, or had it when it was deleted and is still kept for its runs;
     /// the newest `NAMESAKES_MAX`.

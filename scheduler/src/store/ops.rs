@@ -13,6 +13,7 @@ use crate::model::{
     ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
     job::JobSpec,
     run::{Failure, KillReason, OpenRun, Outcome, RunState, Skip},
+    shards::Tally,
 };
 
 pub use crate::model::run::NewRun;
@@ -241,6 +242,24 @@ pub struct EndRun {
 }
 
 impl EndRun {
+    /// A parent, all of whose shards have ended.
+    pub fn of_parent(parent: &OpenRun, shards: &Tally) -> Self {
+        Self {
+            attempt: parent.attempt_ref(),
+            from: StateSet::OPEN,
+            to: shards.state(),
+            end: AttemptEnd {
+                failure: shards.failure(),
+                acked_at: shards.started_at,
+                ..AttemptEnd::default()
+            },
+            output: None,
+            output_truncated: false,
+            // Who asked for its end, if somebody did.
+            message: parent.message.clone(),
+        }
+    }
+
     /// A QUEUED run that ends as SKIPPED (T22).
     pub fn skip(attempt: AttemptRef, message: String) -> Self {
         Self {

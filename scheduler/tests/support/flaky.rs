@@ -17,8 +17,9 @@ use clawjob_scheduler::{
         job::Job,
         principal::Token,
         run::{OpenRun, RunRecord},
+        shards::Split,
     },
-    store::{Result, Store, StoreError, Topic, ops::*},
+    store::{FamilyStore, Result, Store, StoreError, Topic, ops::*},
 };
 use tokio::sync::broadcast;
 
@@ -61,6 +62,15 @@ impl Flaky {
 }
 
 macro_rules! forward {
+    (families: $(async fn $name:ident(&self $(, $arg:ident: $ty:ty)*) -> $ret:ty;)*) => {
+        #[async_trait]
+        impl FamilyStore for Flaky {
+            $(async fn $name(&self $(, $arg: $ty)*) -> $ret {
+                self.check()?;
+                self.inner.$name($($arg),*).await
+            })*
+        }
+    };
     ($(async fn $name:ident(&self $(, $arg:ident: $ty:ty)*) -> $ret:ty;)*) => {
         #[async_trait]
         impl Store for Flaky {
@@ -86,6 +96,14 @@ macro_rules! forward {
 }
 
 forward! {
+    families:
+    async fn split_run(&self, parent: AttemptRef, split: &Split, now: DateTime<Utc>) -> Result<bool>;
+    async fn start_parents(&self, parents: &[(RunId, DateTime<Utc>)]) -> Result<()>;
+    async fn load_outputs(&self, runs: &[RunId]) -> Result<Vec<(RunId, clawjob_scheduler::model::Payload)>>;
+    async fn chain_leads_to(&self, from: &[String], to: &str) -> Result<bool>;
+}
+
+forward! {
     async fn database_time(&self) -> Result<DateTime<Utc>>;
     async fn cluster_secret(&self, name: &str, fresh: Vec<u8>) -> Result<Vec<u8>>;
     async fn put_node(&self, node: &NodeRow) -> Result<()>;
@@ -103,7 +121,6 @@ forward! {
     async fn plan(&self, plan: &Plan, now: DateTime<Utc>) -> Result<Planned>;
     async fn dispatch(&self, batch: &Dispatch, now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
     async fn wake_retries(&self, runs: &[AttemptRef], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
-    async fn load_outputs(&self, runs: &[RunId]) -> Result<Vec<(RunId, clawjob_scheduler::model::Payload)>>;
     async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>>;
     async fn ack_runs(&self, acks: &[Ack]) -> Result<Vec<AttemptRef>>;
     async fn end_runs(&self, ends: &[EndRun], now: DateTime<Utc>) -> Result<Vec<EndAnswer>>;
@@ -129,7 +146,6 @@ forward! {
     async fn create_job(&self, job: &NewJob, replan: Replan, now: DateTime<Utc>) -> Result<Job>;
     async fn change_job(&self, job: JobId, change: &JobChange, replan: Replan, now: DateTime<Utc>) -> Result<Job>;
     async fn get_job(&self, app: &str, name: &str) -> Result<Job>;
-    async fn chain_leads_to(&self, from: &[String], to: &str) -> Result<bool>;
     async fn jobs_named(&self, app: &str, name: &str) -> Result<Vec<JobId>>;
     async fn list_jobs(&self, query: &JobQuery) -> Result<Vec<Job>>;
     async fn list_revisions(&self, job: JobId, before: u64, limit: u32) -> Result<Vec<Job>>;

@@ -184,7 +184,7 @@ fn start(store: &SharedStore, clock: &Arc<ManualClock>) -> (Arc<Board>, Arc<Hub>
     let rules =
         LostRules { lost_after: Duration::from_secs(60), takeover_grace: Duration::from_secs(60) };
     let owner = Owner::new(store.clone(), board.clone(), hub.clone(), "node".to_owned(), rules);
-    let follower = Follower::new(store.clone());
+    let follower = Follower::new(store.clone(), board.clone());
     (board, hub, Process { results, events, owner, follower })
 }
 

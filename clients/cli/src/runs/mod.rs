@@ -1,6 +1,7 @@
 //! `clawjob runs`.
 
 mod logs;
+mod shards;
 mod show;
 mod wait;
 mod watch;
@@ -32,7 +33,7 @@ pub(crate) use watch::RunWatchArgs;
 pub enum RunsCommand {
     /// List runs, newest first
     List(RunsListArgs),
-    /// Show one run with its attempts
+    /// Show one run with its attempts, or its shards
     Get {
         /// APP/RUN
         name: String,
@@ -73,6 +74,9 @@ pub(crate) struct RunFilter {
     /// Only runs in this state; repeatable
     #[arg(long, value_name = "STATE", value_parser = values::one_of(&RUN_STATES))]
     state: Vec<i32>,
+    /// Only the shards of this run; other lists leave shards out
+    #[arg(long, value_name = "RUN")]
+    parent: Option<String>,
     /// Only runs with this label; repeatable
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = values::pair)]
     labels: Vec<(String, String)>,
@@ -87,6 +91,8 @@ impl RunFilter {
         let job = self.job.as_deref().map(|text| ctx.name(Kind::Job, text)).transpose()?;
         terms.equal("job", job.as_deref());
         terms.any_enum("state", "clawjob.v1.RunState", &self.state);
+        let parent = self.parent.as_deref().map(|text| ctx.name(Kind::Run, text)).transpose()?;
+        terms.equal("parent", parent.as_deref());
         for (key, value) in &self.labels {
             terms.label(key, value);
         }
@@ -135,7 +141,8 @@ pub(crate) async fn run(ctx: &mut Context<'_>, command: RunsCommand) -> Result<(
         RunsCommand::Get { name } => {
             let name = ctx.name(Kind::Run, &name)?;
             let run = get(&mut ctx.client, name, RunView::Full).await?;
-            print(ctx, &run)
+            print(ctx, &run)?;
+            shards::print(ctx, &run).await
         }
         RunsCommand::Cancel { name, reason, grace } => {
             let rq = CancelRunRequest { name: ctx.name(Kind::Run, &name)?, reason, grace };

@@ -33,6 +33,22 @@ pub(super) const RUNS: Columns<Run> = Columns {
     },
 };
 
+/// The columns of the shards of one run.
+pub(super) const SHARDS: Columns<Run> = Columns {
+    headers: &["SHARD", "STATE", "EXECUTOR", "TOOK", "ATTEMPT", "RUN", "WHY"],
+    row: |run, _| {
+        vec![
+            run.shard_index.to_string().into(),
+            show::run_state_cell(run.state),
+            names::split(&run.executor).map_or("", |(_, id)| id).into(),
+            show::between(run.start_time.as_ref(), run.end_time.as_ref()).into(),
+            show::count(run.attempt).into(),
+            names::short(&run.name).into(),
+            why(run).into(),
+        ]
+    },
+};
+
 const ATTEMPTS: Columns<Attempt> = Columns {
     headers: &["ATTEMPT", "OUTCOME", "EXECUTOR", "STARTED", "TOOK", "WHY"],
     row: |attempt, zone| {
@@ -105,6 +121,7 @@ pub(super) fn fields(run: &Run, zone: &TimeZone) -> Fields {
     let at = |time: &Option<prost_types::Timestamp>| Cell::from(show::instant(time.as_ref(), zone));
     let shard = match run.shard_total {
         0 => String::new(),
+        total if run.parent_run.is_empty() => format!("{total} in all"),
         total => format!("{} of {total}", run.shard_index),
     };
     let missed = match run.missed_count {

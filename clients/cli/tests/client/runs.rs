@@ -185,3 +185,17 @@ async fn waiting_outlives_a_server_that_is_away_for_a_while() {
     assert!(done.err.contains("connection lost"), "{}", done.err);
     assert_eq!(fake.state().calls.len(), 6);
 }
+
+#[tokio::test]
+async fn a_run_that_was_split_is_shown_with_its_shards() {
+    let (fake, session) = with_run().await;
+    if let Some(run) = fake.state().runs.get_mut(RUN) {
+        run.shard_total = 3;
+    }
+    let out = session.ok(&["runs", "get", "demo/R1"]).await;
+    assert!(out.contains("3 in all") && out.contains("SHARD"), "{out}");
+    session.ok(&["runs", "list", "--parent", "demo/R1"]).await;
+    assert_eq!(fake.state().filters, ["parent = \"apps/demo/runs/R1\""; 2]);
+    let out = session.ok(&["-o", "json", "runs", "get", "demo/R1"]).await;
+    assert!(out.starts_with('{') && out.trim_end().ends_with('}'), "{out}");
+}

@@ -11,6 +11,8 @@ pub enum Kind {
     Executor,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// The name or id of a run.
+    Run,
     /// An instant.
     Time,
 }
@@ -64,6 +66,7 @@ pub const RUN_FIELDS: Fields = Fields(&[
     ),
     ("trigger", Kind::Word(&["SCHEDULE", "API", "RERUN", "MISFIRE", "CHAIN", "BACKFILL"])),
     ("executor", Kind::Executor),
+    ("parent", Kind::Run),
     ("create_time", Kind::Time),
     ("fire_time", Kind::Time),
 ]);

@@ -47,6 +47,8 @@ fn holds(
             };
             holds != *negated
         }
+        Condition::ShardOf(None) => !record.run.id.is_shard(),
+        Condition::ShardOf(parent) => record.run.parent() == *parent,
         Condition::Contains { field, text: part, negated } => {
             let value = text(record, field, now).to_lowercase();
             value.contains(&part.to_lowercase()) != *negated

@@ -120,8 +120,8 @@ pub(super) fn matches(shown: &pb::Executor, conditions: &[Condition]) -> bool {
             let holds = found.is_some_and(|found| value.as_ref().is_none_or(|v| v == found));
             holds != *negated
         }
-        // The list has no field that is an instant.
-        Condition::Time { .. } => false,
+        // The list has no field that is an instant or a run.
+        Condition::Time { .. } | Condition::ShardOf(_) => false,
     })
 }
 

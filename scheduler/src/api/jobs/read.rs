@@ -17,7 +17,7 @@ use crate::{
         job::Job,
         schedule::{PREVIEW_COUNT_MAX, preview},
     },
-    store::ops::{JobKey, JobOrder, JobQuery, RunQuery, Scheduled},
+    store::ops::{Condition, JobKey, JobOrder, JobQuery, RunQuery, Scheduled},
 };
 
 /// Fire times of a preview when the caller names no count.
@@ -39,7 +39,7 @@ impl JobsService {
         let last = RunQuery {
             apps: None,
             jobs: Some(vec![job.id]),
-            conditions: Vec::new(),
+            conditions: vec![Condition::ShardOf(None)],
             scheduled: Scheduled::Without,
             ascending: false,
             after: None,

@@ -59,7 +59,8 @@ impl RunsService {
         let mut bad = Violations::new();
         let parent = names::parse_parent("parent", &request.parent, &mut bad);
         let limit = paging::size(request.page_size, &mut bad);
-        let filter = filter::parse(&request.filter, &filter::RUN_FIELDS, &mut bad);
+        let mut filter = filter::parse(&request.filter, &filter::RUN_FIELDS, &mut bad);
+        filter.leave_out_shards();
         let full = names::full_view("view", request.view, false, &mut bad);
         let ascending = ascending(&request.order_by, &mut bad);
         let page = paging::Query::new(&[

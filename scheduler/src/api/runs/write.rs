@@ -16,10 +16,15 @@ use crate::{
         validate,
     },
     model::{
+        follow::Follow,
         ids::RunId,
-        run::{KillReason, NewRun, RunExtra, RunRecord, TriggerKind},
+        run::{KillReason, NewRun, RunExtra, RunRecord, RunState, TriggerKind},
+        shards::{Part, SHARDS_MAX},
     },
-    store::StoreError,
+    store::{
+        StoreError,
+        ops::{Condition, RunQuery, Scheduled},
+    },
 };
 
 /// Longest grace of a cancel.
@@ -93,6 +98,11 @@ impl RunsService {
         };
         let now = self.api.clock.now();
         let extra = before.run.extra.as_deref();
+        let (shard_total, shards) = self.parts_to_repeat(&before).await?;
+        let mut follow = job.spec.follow();
+        if !shards.is_empty() {
+            follow = follow.with(Follow::PARENT);
+        }
         let run = NewRun {
             id: RunId::by_hand(now, rand::random()),
             job: job.id,
@@ -106,7 +116,9 @@ impl RunsService {
                 labels: extra.map(|extra| extra.labels.clone()).unwrap_or_default(),
                 triggered_by: caller.principal(),
                 rerun_of: Some(before.run.id),
-                follow: job.spec.follow(),
+                follow,
+                shard_total,
+                shards,
                 ..RunExtra::default()
             })),
         };
@@ -118,6 +130,40 @@ impl RunsService {
         let record = self.api.store.get_run(id).await?;
         let mut runs = show(&self.api, vec![record], true, now).await?;
         Ok(runs.pop().unwrap_or_default())
+    }
+
+    /// Of a shard just itself; of a parent that did not succeed its shards that did not. None of
+    /// them means the run as a whole.
+    async fn parts_to_repeat(&self, before: &RunRecord) -> ApiResult<(u32, Vec<Part>)> {
+        let run = &before.run;
+        let part = |record: &RunRecord| {
+            let extra = record.run.extra.as_deref().cloned().unwrap_or_default();
+            Part { index: extra.shard_index, target: extra.target_executor }
+        };
+        let total = run.extra.as_ref().map_or(0, |extra| extra.shard_total);
+        if run.parent().is_some() {
+            return Ok((total, vec![part(before)]));
+        }
+        if !run.is_split() || run.state == RunState::Succeeded {
+            return Ok((0, Vec::new()));
+        }
+        let succeeded = vec![RunState::Succeeded.as_str().to_owned()];
+        let query = RunQuery {
+            apps: None,
+            jobs: None,
+            conditions: vec![
+                Condition::ShardOf(Some(run.id)),
+                Condition::OneOf { field: "state", values: succeeded, negated: true },
+            ],
+            scheduled: Scheduled::Without,
+            ascending: true,
+            after: None,
+            limit: SHARDS_MAX,
+            full: false,
+            now: self.api.clock.now(),
+        };
+        let shards = self.api.store.list_runs(&query).await?;
+        Ok((total, shards.iter().map(part).collect()))
     }
 
     /// What the ended run was given: its own params, or its job's at that time, kept with the new

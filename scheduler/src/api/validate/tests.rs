@@ -128,11 +128,20 @@ fn all_faults_come_at_once_each_under_its_field() {
 }
 
 #[test]
+fn shards_are_bounded_and_no_broadcast() {
+    let (_, message) = fault(|spec| spec.placement.shard_total = 10_001);
+    assert!(message.starts_with("job.placement.shard_total: is 10001; "), "{message}");
+    let (_, message) = fault(|spec| {
+        spec.placement.shard_total = 2;
+        spec.placement.broadcast = true;
+    });
+    assert!(message.starts_with("job.placement.shard_total: must be 0 with"), "{message}");
+}
+
+#[test]
 fn what_this_server_cannot_do_is_refused_and_never_ignored() {
     type Change = (&'static str, fn(&mut JobSpec));
     let changes: &[Change] = &[
-        ("job.placement.shard_total", |spec| spec.placement.shard_total = 2),
-        ("job.placement.broadcast", |spec| spec.placement.broadcast = true),
         ("job.overlap", |spec| spec.overlap = OverlapPolicy::Replace),
         ("job.misfire", |spec| spec.misfire = MisfirePolicy::FireAll),
         ("job.placement.route", |spec| spec.placement.route = RouteStrategy::ConsistentHash),

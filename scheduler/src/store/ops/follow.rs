@@ -41,6 +41,8 @@ pub struct Followup {
     pub seq: u64,
     /// Runs to be made. One that exists already is left as it is; one of a deleted job is not made.
     pub starts: Vec<NewRun>,
+    /// For a shard: the parent, which ends with its last shard and is RUNNING before.
+    pub parent: Option<RunId>,
 }
 
 /// What a settlement did.
@@ -50,4 +52,6 @@ pub struct Settled {
     pub events: Vec<u64>,
     /// Runs that were made.
     pub started: Vec<RunId>,
+    /// Parents that ended with their last shard.
+    pub parents: Vec<(RunId, RunState)>,
 }

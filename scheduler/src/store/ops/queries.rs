@@ -36,6 +36,8 @@ pub enum Condition {
         /// NOT.
         negated: bool,
     },
+    /// The run is a shard of this parent; with None, it is a shard of none.
+    ShardOf(Option<RunId>),
     /// The text occurs in the field, whatever the case.
     Contains {
         /// Column-like name.

@@ -3,10 +3,13 @@
 
 use tokio_postgres::types::ToSql;
 
-use crate::store::{
-    Result,
-    fields::{job_column, run_column},
-    ops::Condition,
+use crate::{
+    model::ids::RunId,
+    store::{
+        Result,
+        fields::{job_column, run_column},
+        ops::Condition,
+    },
 };
 
 pub(super) use crate::store::fields::Fields;
@@ -100,6 +103,15 @@ pub(super) fn sql(condition: &Condition, fields: &Fields, values: &mut Values) -
                 Some(value) => format!("{label} = {}::text", values.bind(value.clone())),
             };
             negate(test, *negated)
+        }
+        // Told by the id alone, which the index of a list has: see `RunId::shard`.
+        Condition::ShardOf(None) => {
+            r"substring(uuid_send(r.id) FROM 7 FOR 2) <> '\xffff'::bytea".to_owned()
+        }
+        Condition::ShardOf(Some(parent)) => {
+            let (first, last) = RunId::shards(*parent);
+            let (first, last) = (values.bind(first.to_uuid()), values.bind(last.to_uuid()));
+            format!("r.id BETWEEN {first}::uuid AND {last}::uuid")
         }
         Condition::Contains { field, text, negated } => {
             let text = values.bind(text.clone());

@@ -12,6 +12,7 @@ use super::{
     jobs::insert_runs,
     requests::{begin, commit},
     rows::{Reader, big, query, uuids},
+    shards,
 };
 use crate::{
     model::{
@@ -61,13 +62,20 @@ pub(super) async fn settle_ends(
     let mine = || followups.iter().filter(|followup| mine.contains(&followup.seq));
     let starts: Vec<&NewRun> = mine().flat_map(|followup| &followup.starts).collect();
     let started = start(&tx, &starts, now).await?;
+    let parents: BTreeSet<RunId> = mine().filter_map(|followup| followup.parent).collect();
+    let ended = shards::settle(&tx, &parents, now).await?;
     commit(tx).await?;
-    let partitions: BTreeSet<_> = starts.iter().map(|run| run.job.partition()).collect();
-    if !started.is_empty() {
-        partitions.into_iter().for_each(|partition| store.hints.tell(Topic::Inbox(partition)));
+    let mut partitions: BTreeSet<_> = starts.iter().map(|run| run.job.partition()).collect();
+    partitions.extend(ended.iter().map(|(parent, _)| parent.partition));
+    partitions.into_iter().for_each(|partition| store.hints.tell(Topic::Inbox(partition)));
+    if !starts.is_empty() || !parents.is_empty() {
         store.hints.tell(Topic::RunEvents);
     }
-    Ok(Settled { events, started })
+    if !ended.is_empty() {
+        store.hints.tell(Topic::Ends);
+    }
+    let parents = ended.into_iter().map(|(parent, state)| (parent.id, state)).collect();
+    Ok(Settled { events, started, parents })
 }
 
 pub(super) async fn load_outputs(

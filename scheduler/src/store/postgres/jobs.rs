@@ -263,8 +263,8 @@ async fn update_job(
 }
 
 /// Ends the job's planned runs whose fire time has come and that were never sent: nobody sends them
-/// now, and each is told. One that is being sent just now stays: the guard is read again once its
-/// lock is had.
+/// now, and each is told; shards of a run that goes on stay with it. One that is being sent just now
+/// stays: the guard is read again once its lock is had.
 async fn skip_due(
     tx: &Transaction<'_>,
     job: JobId,
@@ -274,6 +274,7 @@ async fn skip_due(
     let sql = "WITH due AS (
             SELECT id FROM open_run WHERE job_id = $1 AND state = 'QUEUED' AND fence = 0
                 AND trigger IN ('SCHEDULE', 'MISFIRE') AND fire_at <= $2
+                AND extra ->> 'parent' IS NULL
             ORDER BY id FOR UPDATE
         ), gone AS (
             DELETE FROM open_run r USING due d WHERE r.id = d.id RETURNING r.*

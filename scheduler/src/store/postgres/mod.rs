@@ -28,6 +28,7 @@ mod rows;
 mod runs;
 mod session;
 mod setup;
+mod shards;
 mod tls;
 mod tokens;
 
@@ -248,10 +249,6 @@ impl Store for PostgresStore {
         owner::wake_retries(self, runs, now).await
     }
 
-    async fn load_outputs(&self, runs: &[RunId]) -> Result<Vec<(RunId, Payload)>> {
-        follow::load_outputs(self, runs).await
-    }
-
     async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>> {
         load::load_cursors(self, jobs).await
     }
@@ -371,10 +368,6 @@ impl Store for PostgresStore {
 
     async fn get_job(&self, app: &str, name: &str) -> Result<Job> {
         jobs::get_job(self, app, name).await
-    }
-
-    async fn chain_leads_to(&self, from: &[String], to: &str) -> Result<bool> {
-        chains::leads_to(&self.client().await?, from, to).await
     }
 
     async fn jobs_named(&self, app: &str, name: &str) -> Result<Vec<JobId>> {

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
+use deadpool_postgres::GenericClient;
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 
@@ -113,21 +114,36 @@ const END: &str = "WITH want AS (
 const END_INSERTED: &str = "ON p.run_id = g.id";
 const END_UNLESS_THERE: &str = "ON p.run_id = g.id ON CONFLICT (id) DO NOTHING";
 
+/// [`END`] for where a row may have ended before, whose first end stays.
+pub(super) fn end_unless_there() -> String {
+    END.replace(END_INSERTED, END_UNLESS_THERE)
+}
+
+/// Ends runs by [`END`]; gives its rows.
+pub(super) async fn write_ends(
+    client: &impl GenericClient,
+    sql: &str,
+    ends: &[EndRun],
+    now: DateTime<Utc>,
+) -> Result<Vec<Row>> {
+    let columns = RunEnds::of(ends)?;
+    let mut params: Vec<&(dyn ToSql + Sync)> = vec![&now];
+    params.extend(columns.params());
+    query(client, sql, &params).await
+}
+
 pub(super) async fn end_runs(
     store: &PostgresStore,
     ends: &[EndRun],
     now: DateTime<Utc>,
 ) -> Result<Vec<EndAnswer>> {
     let client = store.hot().await?;
-    let columns = RunEnds::of(ends)?;
-    let mut params: Vec<&(dyn ToSql + Sync)> = vec![&now];
-    params.extend(columns.params());
     let mut followed = false;
-    let gone = match query(&client, END, &params).await {
+    let gone = match write_ends(&client, END, ends, now).await {
         // A row in both tables should not be; but it must not keep the whole batch from ending.
         Err(StoreError::AlreadyExists(row)) => {
             tracing::error!(%row, "a run that goes on has ended before; its first end stays");
-            query(&client, &END.replace(END_INSERTED, END_UNLESS_THERE), &params).await?
+            write_ends(&client, &end_unless_there(), ends, now).await?
         }
         gone => gone?,
     };
@@ -347,8 +363,9 @@ impl<'a> Waits<'a> {
 }
 
 const CANCEL: &str = "WITH marked AS (
-        UPDATE open_run r SET state = 'CANCELING', kill_reason = w.reason, kill_at = $1,
-            kill_grace_us = w.grace_us, message = w.message
+        UPDATE open_run r SET kill_reason = w.reason, kill_at = $1, kill_grace_us = w.grace_us,
+            message = w.message,
+            state = CASE WHEN (r.extra ->> 'follow')::int & 8 <> 0 THEN r.state ELSE 'CANCELING' END
         FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::text[], $7::bigint[],
             $8::text[]) AS w (id, attempt, fence, sources, reason, grace_us, message)
         WHERE r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence

@@ -4,10 +4,13 @@
 use rusqlite::types::Value;
 
 use super::rows::{json, us};
-use crate::store::{
-    Result,
-    fields::{job_column, run_column},
-    ops::Condition,
+use crate::{
+    model::ids::RunId,
+    store::{
+        Result,
+        fields::{job_column, run_column},
+        ops::Condition,
+    },
 };
 
 pub(super) use crate::store::fields::Fields;
@@ -144,6 +147,13 @@ impl Where {
                         self.and(&format!("{not}({label} IS ?)"), [key, value]);
                     }
                 }
+            }
+            // Told by the id alone, which the index of a list has: see `RunId::shard`.
+            Condition::ShardOf(None) => self.and("substr(r.id, 7, 2) <> x'ffff'", []),
+            Condition::ShardOf(Some(parent)) => {
+                let (first, last) = RunId::shards(*parent);
+                let blob = |id: RunId| Value::Blob(id.to_bytes().to_vec());
+                self.and("r.id BETWEEN ? AND ?", [blob(first), blob(last)]);
             }
             Condition::Contains { field, text, negated } => {
                 let not = if *negated { "NOT " } else { "" };

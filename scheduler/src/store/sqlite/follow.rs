@@ -1,11 +1,14 @@
 //! Ends that somebody follows up.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::{
     owner,
     rows::{count, counted, from_json_opt, get_at, get_payload, get_run_id, word},
+    shards,
     writer::{Tx, all, find},
 };
 use crate::{
@@ -103,6 +106,7 @@ pub(super) fn settle_ends(
 ) -> Result<Settled> {
     tx.note_time(now);
     let mut settled = Settled::default();
+    let mut parents = BTreeSet::new();
     for followup in followups {
         let taken =
             tx.execute("DELETE FROM end_event WHERE seq = ?1", params![count(followup.seq)])?;
@@ -115,7 +119,10 @@ pub(super) fn settle_ends(
                 settled.started.push(run.id);
             }
         }
+        parents.extend(followup.parent);
     }
+    let ended = shards::settle(tx, &parents, now)?;
+    settled.parents = ended.into_iter().map(|(parent, state)| (parent.id, state)).collect();
     Ok(settled)
 }
 

@@ -239,13 +239,14 @@ pub(super) fn change(
 }
 
 /// Ends the job's planned runs whose fire time has come and that were never sent: nobody sends them
-/// now, and each is told.
+/// now, and each is told; shards of a run that goes on stay with it.
 fn skip_due(tx: &mut Tx<'_>, job: &Job, message: &str, now: DateTime<Utc>) -> Result<()> {
     let due = all(
         tx.conn(),
         "SELECT id, attempt FROM open_run
          WHERE job_id = ?1 AND state = 'QUEUED' AND fence = 0
-             AND trigger IN ('SCHEDULE', 'MISFIRE') AND fire_at <= ?2",
+             AND trigger IN ('SCHEDULE', 'MISFIRE') AND fire_at <= ?2
+             AND extra ->> '$.parent' IS NULL",
         params![job.id.0, us(now)],
         |row| Ok(AttemptRef { run: get_run_id(row, 0)?, attempt: row.get(1)?, fence: 0 }),
     )?;

@@ -19,6 +19,7 @@ mod prune;
 mod readers;
 mod rows;
 mod runs;
+mod shards;
 mod tokens;
 mod writer;
 
@@ -219,11 +220,6 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| owner::wake_retries(tx, &runs, now)).await
     }
 
-    async fn load_outputs(&self, runs: &[RunId]) -> Result<Vec<(RunId, Payload)>> {
-        let runs = runs.to_vec();
-        self.readers.read(move |conn| follow::load_outputs(conn, &runs)).await
-    }
-
     async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>> {
         let jobs = jobs.to_vec();
         self.readers.read(move |conn| owner::load_cursors(conn, &jobs)).await
@@ -367,11 +363,6 @@ impl Store for SqliteStore {
         let app = app.to_owned();
         let name = name.to_owned();
         self.readers.read(move |conn| jobs::get(conn, &app, &name)).await
-    }
-
-    async fn chain_leads_to(&self, from: &[String], to: &str) -> Result<bool> {
-        let (from, to) = (from.to_vec(), to.to_owned());
-        self.readers.read(move |conn| chains::leads_to(conn, &from, &to)).await
     }
 
     async fn jobs_named(&self, app: &str, name: &str) -> Result<Vec<JobId>> {

@@ -245,8 +245,8 @@ pub(super) fn mark_canceling(
 ) -> Result<Vec<AttemptRef>> {
     tx.note_time(now);
     let sql = format!(
-        "UPDATE open_run SET state = 'CANCELING', kill_reason = ?5, kill_at = ?6,
-             kill_grace_us = ?7, message = ?8
+        "UPDATE open_run SET kill_reason = ?5, kill_at = ?6, kill_grace_us = ?7, message = ?8,
+             state = iif(coalesce(extra ->> '$.follow', 0) & 8, state, 'CANCELING')
          WHERE {GUARD} RETURNING partition"
     );
     let mut changed = Vec::with_capacity(kills.len());
