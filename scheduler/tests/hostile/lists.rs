@@ -101,7 +101,7 @@ fn is_plain(condition: &Condition) -> bool {
     match condition {
         Condition::OneOf { values, .. } => !values.is_empty(),
         Condition::Time { from, until, .. } => from.is_some() || until.is_some(),
-        Condition::Label { .. } | Condition::Contains { .. } => true,
+        Condition::Label { .. } | Condition::Contains { .. } | Condition::ShardOf(_) => true,
     }
 }
 
