@@ -709,7 +709,7 @@ type ListRunsRequest struct {
 	Parent    string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	PageSize  int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// AIP-160 subset: job, state, trigger, executor, create_time, fire_time, labels.k. Runs shown as SCHEDULED only when the filter names that state.
+	// AIP-160 subset: job, state, trigger, executor, parent, create_time, fire_time, labels.k. Runs shown as SCHEDULED only when the filter names that state; shards only when it names their parent or executor.
 	Filter        string  `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	OrderBy       string  `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	View          RunView `protobuf:"varint,6,opt,name=view,proto3,enum=clawjob.v1.RunView" json:"view,omitempty"`

@@ -109,10 +109,9 @@ func Token(text, file string) func() (string, error) {
 			if err != nil {
 				return "", fmt.Errorf("the token file cannot be read: %w", err)
 			}
-			token = strings.TrimSpace(string(read))
-		}
-		if token == "" {
-			return "", errors.New("the token is empty")
+			if token = strings.TrimSpace(string(read)); token == "" {
+				return "", fmt.Errorf("the token file %s is empty", file)
+			}
 		}
 		for i := range len(token) {
 			if token[i] <= ' ' || token[i] > '~' {

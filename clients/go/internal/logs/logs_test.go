@@ -148,6 +148,33 @@ func TestGivingUpCountsEveryRecordThatWasNotSent(t *testing.T) {
 	}
 }
 
+func TestACountGoesWithTheNextRecordOrWithTheEnd(t *testing.T) {
+	s, key, sink := shipper(100_000, 100_000)
+	start := time.Now()
+	say := func(count int, seconds time.Duration) {
+		for range count {
+			sink.Push(start.Add(seconds*time.Second), info, "x", nil)
+		}
+	}
+	say(RecordsPerSecondMax+5, 0)
+	if first := s.NextChunk(key, 1); len(first.GetRecords()) != 1000 || first.GetDropped() != 0 {
+		t.Errorf("first: %d records, %d dropped", len(first.GetRecords()), first.GetDropped())
+	}
+	if more := s.NextChunk(key, 1); more != nil || !s.HasSentRecords(key) || s.IsSent(key) {
+		t.Errorf("%v, %v, %v", more, s.HasSentRecords(key), s.IsSent(key))
+	}
+	say(1, 2)
+	if second := s.NextChunk(key, 1); len(second.GetRecords()) != 1 || second.GetDropped() != 5 ||
+		!s.IsSent(key) {
+		t.Errorf("second: %v", second)
+	}
+	say(RecordsPerSecondMax+7, 4)
+	s.NextChunk(key, 1)
+	if last := s.GiveUp(key, 1); len(last.GetRecords()) != 0 || last.GetDropped() != 7 {
+		t.Errorf("last: %v", last)
+	}
+}
+
 func TestForgettingFreesTheWindow(t *testing.T) {
 	s, key, sink := shipper(300, 300)
 	say(sink, 2)

@@ -99,6 +99,13 @@ func (s *Shipper) IsSent(key engine.Key) bool {
 	return ship == nil || (ship.sent == len(ship.kept) && ship.sink.IsEmpty())
 }
 
+// HasSentRecords is true when every record has been sent in this session; how many were dropped last
+// may still have to be told.
+func (s *Shipper) HasSentRecords(key engine.Key) bool {
+	ship := s.ships[key]
+	return ship == nil || (ship.sent == len(ship.kept) && !ship.sink.hasRecords())
+}
+
 // GiveUp drops what the attempt still has unsent; the chunk to send tells how much that was, nil
 // when nothing was. The attempt has ended, so the numbers given back are used for nothing else.
 func (s *Shipper) GiveUp(key engine.Key, fence uint64) *clawjobpb.LogChunk {

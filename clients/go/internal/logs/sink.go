@@ -152,12 +152,19 @@ func (s *Sink) IsEmpty() bool {
 	return len(s.records) == 0 && s.tailDropped == 0
 }
 
+// hasRecords is true when a record waits.
+func (s *Sink) hasRecords() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return len(s.records) > 0
+}
+
 // Drain takes everything that waits, with the number of records dropped.
 func (s *Sink) Drain() (records []*clawjobpb.LogRecord, dropped uint64) {
 	for {
 		cut, ok := s.cut(AttemptBytesMax)
 		if !ok {
-			return records, dropped
+			return records, dropped + s.giveUp()
 		}
 		records = append(records, cut.Records...)
 		dropped += cut.Dropped
@@ -172,15 +179,14 @@ func (s *Sink) nextBytes(limit int) int {
 	return bytes
 }
 
-// cut cuts the next chunk. One record is cut off even when it is larger than limit.
+// cut cuts the next chunk. One record is cut off even when it is larger than limit. What was dropped
+// last waits for a record to come with, whose number tells a repetition apart.
 func (s *Sink) cut(limit int) (Cut, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	count, bytes := s.span(limit)
 	if count == 0 {
-		dropped := s.tailDropped
-		s.tailDropped = 0
-		return Cut{Dropped: dropped}, dropped > 0
+		return Cut{}, false
 	}
 	cut := Cut{Bytes: bytes, Dropped: s.records[0].dropped}
 	for _, next := range s.records[:count] {

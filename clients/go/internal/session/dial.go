@@ -19,6 +19,9 @@ const (
 	connectTimeout = 5 * time.Second
 	// welcomeTimeout bounds the time from Hello to Welcome.
 	welcomeTimeout = 10 * time.Second
+	// tokenWait is how long to wait before the token is looked at again when it could not be used:
+	// somebody has to put it there.
+	tokenWait = 5 * time.Second
 )
 
 type stream = grpc.BidiStreamingClient[clawjobpb.SessionRequest, clawjobpb.SessionResponse]
@@ -31,9 +34,32 @@ type opened struct {
 	end func()
 }
 
+// connection is a connection, with the headers that its session is to be opened with.
+type connection struct {
+	*grpc.ClientConn
+	headers []string
+}
+
 // connect connects to one endpoint. Each session has a connection of its own, since unread streams
-// would fill a shared one's window.
-func connect(ctx context.Context, settings *Settings, url string) (*grpc.ClientConn, *fault) {
+// would fill a shared one's window. The token is read first: without one there is no use in dialing.
+func connect(ctx context.Context, settings *Settings, url string) (*connection, *fault) {
+	headers := []string{"clawjob-client", "go/" + Version}
+	if settings.Token != nil {
+		token, err := settings.Token()
+		if err != nil {
+			// Only somebody at this machine can change that.
+			return nil, &fault{message: err.Error(), retryAfter: tokenWait}
+		}
+		headers = append(headers, "authorization", "Bearer "+token)
+	}
+	conn, f := openChannel(ctx, settings, url)
+	if f != nil {
+		return nil, f
+	}
+	return &connection{conn, headers}, nil
+}
+
+func openChannel(ctx context.Context, settings *Settings, url string) (*grpc.ClientConn, *fault) {
 	target, err := endpoint.Parse(url)
 	if err != nil {
 		return nil, transient("%v", err)
@@ -75,8 +101,7 @@ func whyNot(ctx context.Context, conn *grpc.ClientConn) *fault {
 // lives as long as life; dialing bounds its opening only.
 func open(
 	life, dialing context.Context,
-	settings *Settings,
-	conn *grpc.ClientConn,
+	conn *connection,
 	out *outbox,
 ) (*opened, *fault) {
 	ctx, cancel := context.WithCancel(life)
@@ -92,7 +117,7 @@ func open(
 		cancel()
 	})
 	defer timer.Stop()
-	session, f := begin(ctx, settings, conn, out)
+	session, f := begin(ctx, conn, out)
 	if f != nil {
 		end()
 		if late.Load() {
@@ -104,21 +129,8 @@ func open(
 	return session, nil
 }
 
-func begin(
-	ctx context.Context,
-	settings *Settings,
-	conn *grpc.ClientConn,
-	out *outbox,
-) (*opened, *fault) {
-	headers := []string{"clawjob-client", "go/" + Version}
-	if settings.Token != nil {
-		token, err := settings.Token()
-		if err != nil {
-			return nil, transient("%v", err)
-		}
-		headers = append(headers, "authorization", "Bearer "+token)
-	}
-	calling := metadata.AppendToOutgoingContext(ctx, headers...)
+func begin(ctx context.Context, conn *connection, out *outbox) (*opened, *fault) {
+	calling := metadata.AppendToOutgoingContext(ctx, conn.headers...)
 	frames, err := clawjobpb.NewExecutorServiceClient(conn).Session(calling)
 	if err != nil {
 		return nil, faultOf(err)

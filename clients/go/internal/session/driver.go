@@ -49,6 +49,8 @@ type driver struct {
 	stop        Stop
 	paused      map[string]bool
 	resumeToken string
+	// clockTold is whether it was told in this session that the clocks differ.
+	clockTold bool
 	// capacity is what to tell of a changed capacity, and capacityAt when at the earliest.
 	capacity   *clawjobpb.SessionRequest
 	capacityAt time.Time
@@ -316,6 +318,7 @@ func (d *driver) onFrame(now time.Time, isCurrent bool, response *clawjobpb.Sess
 		}
 		if sent, ok := l.onAck(now, frame.HeartbeatAck.GetSeq()); ok {
 			d.table.OnContact(sent)
+			d.compareClocks(now, sent, frame.HeartbeatAck.GetServerTime())
 		}
 	case *clawjobpb.SessionResponse_Drain:
 		if isCurrent && d.phase.dials() {

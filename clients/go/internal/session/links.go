@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"clawjob.dev/go/clawjobpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // How sessions begin and end.
@@ -50,7 +50,8 @@ func (d *driver) beginSession(now time.Time, dial *dial, l *link) {
 	}
 	d.start.Handle.setConnected(true, now)
 	d.redial.knowPeers(welcome.GetPeerEndpoints())
-	d.warnOfClockOffset(now, welcome)
+	d.clockTold = false
+	d.compareClocks(now, dial.sent, welcome.GetServerTime())
 	d.pump.onSession(now, welcome, d.live)
 	d.table.OnWelcome(now, dial.sent, welcome)
 	d.act(now)
@@ -106,14 +107,18 @@ func (d *driver) onFault(now time.Time, isCurrent bool, f *fault) {
 	}
 }
 
-func (d *driver) warnOfClockOffset(now time.Time, welcome *clawjobpb.Welcome) {
-	if !welcome.GetServerTime().IsValid() {
+// compareClocks warns, once per session, of a clock that differs from the scheduler's, whose answer
+// to what was sent then says theirs. The answer was made between then and now.
+func (d *driver) compareClocks(now, sent time.Time, theirs *timestamppb.Timestamp) {
+	if !theirs.IsValid() || d.clockTold {
 		return
 	}
-	offset := now.Sub(welcome.GetServerTime().AsTime())
-	if offset.Abs() > clockOffsetWarn {
-		d.settings.Log.Warn(
-			"this machine's clock differs from the scheduler's; times shown will too",
-			slog.Duration("offset", offset))
+	unsure := max(0, now.Sub(sent)) / 2
+	offset := now.Add(-unsure).Sub(theirs.AsTime())
+	if offset.Abs() <= clockOffsetWarn+unsure {
+		return
 	}
+	d.clockTold = true
+	d.settings.Log.Warn("this machine's clock differs from the scheduler's; times shown will too",
+		slog.Duration("offset", offset))
 }

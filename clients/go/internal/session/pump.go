@@ -109,7 +109,7 @@ func (p *pump) run(now time.Time, out *outbox, table *engine.Engine, held live) 
 		}
 		p.sendProgress(now, out, key, fence, attempt, false)
 		p.sendLogs(out, key, fence)
-		if !p.shipper.IsSent(key) {
+		if !p.shipper.HasSentRecords(key) {
 			p.talkative[key] = true
 		}
 	}
@@ -147,7 +147,8 @@ func (p *pump) sendResults(now time.Time, out *outbox, table *engine.Engine, hel
 		}
 		p.sendLogs(out, key, fence)
 		if !p.shipper.IsSent(key) {
-			if limit := since.Add(logFlushMax); now.Before(limit) {
+			limit := since.Add(logFlushMax)
+			if !p.shipper.HasSentRecords(key) && now.Before(limit) {
 				p.wakeAt(limit)
 				continue
 			}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"clawjob.dev/go/internal/endpoint"
-	"google.golang.org/grpc"
 )
 
 const (
@@ -16,13 +15,30 @@ const (
 	refusedWait = 30 * time.Second
 	// retryAfterMax bounds the wait that a scheduler may ask for.
 	retryAfterMax = 5 * time.Minute
+	// tellAgainAfter is when the same fault is told of again, however often it has come.
+	tellAgainAfter = time.Minute
 )
+
+// told is the fault that was told of last, and when.
+type told struct {
+	message string
+	at      time.Time
+}
+
+// isNews is whether to tell of a fault now; it notes that it was.
+func (t *told) isNews(message string, now time.Time) bool {
+	if message == t.message && now.Sub(t.at) < tellAgainAfter {
+		return false
+	}
+	*t = told{message, now}
+	return true
+}
 
 // dialed is how far a dial has come: the connection stands and the Hello can be written, the
 // session is open, or it came to nothing.
 type dialed struct {
 	id     uint64
-	conn   *grpc.ClientConn
+	conn   *connection
 	opened *opened
 	fault  *fault
 }
@@ -37,6 +53,7 @@ type redial struct {
 	sentTo     []string
 	peers      []string
 	lastFailed string
+	told       told
 	dial       *dial
 	dials      uint64
 	steps      chan<- dialed
@@ -168,14 +185,14 @@ func (r *redial) pick() string {
 func (r *redial) isDialing(id uint64) bool { return r.dial != nil && r.dial.id == id }
 
 // open goes on with a connected dial: the Hello is in the outbox.
-func (r *redial) open(conn *grpc.ClientConn, out *outbox, now time.Time) {
+func (r *redial) open(conn *connection, out *outbox, now time.Time) {
 	d := r.dial
 	d.cancel()
 	ctx, cancel := context.WithCancel(r.life)
 	d.cancel, d.out, d.sent = cancel, out, now
 	id := d.id
 	go func() {
-		session, f := open(r.life, ctx, r.settings, conn, out)
+		session, f := open(r.life, ctx, conn, out)
 		r.step(ctx, dialed{id: id, opened: session, fault: f})
 	}()
 }
@@ -184,7 +201,7 @@ func (r *redial) open(conn *grpc.ClientConn, out *outbox, now time.Time) {
 // was queued.
 func (r *redial) succeeded() *dial {
 	d := r.dial
-	r.dial, r.sentTo, r.lastFailed = nil, nil, ""
+	r.dial, r.sentTo, r.lastFailed, r.told = nil, nil, "", told{}
 	return d
 }
 
@@ -202,10 +219,12 @@ func (r *redial) failed(now time.Time, f *fault, hasSession bool) error {
 		floor = refusedWait
 	}
 	wait := r.backoff.next(floor)
-	r.settings.Log.Warn("no session with the scheduler",
-		slog.String("endpoint", d.endpoint),
-		slog.String("error", f.message),
-		slog.Duration("retry_in", wait))
+	if r.told.isNews(f.message, now) {
+		r.settings.Log.Warn("no session with the scheduler; trying again until there is one",
+			slog.String("endpoint", d.endpoint),
+			slog.String("error", f.message),
+			slog.Duration("retry_in", wait))
+	}
 	r.lastFailed = d.endpoint
 	r.at = now.Add(wait)
 	return nil

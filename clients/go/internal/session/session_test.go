@@ -1,20 +1,27 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"clawjob.dev/go/clawjobpb"
+	"clawjob.dev/go/internal/endpoint"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 var defaults = Reconnect{
@@ -203,6 +210,69 @@ func TestPeersWithoutOurSchemeAreNotTrusted(t *testing.T) {
 	r.knowPeers([]string{"http://b:1", "https://c:1", "nonsense"})
 	if !slices.Equal(r.peers, []string{"https://c:1"}) {
 		t.Errorf("%v", r.peers)
+	}
+}
+
+func TestAFaultThatGoesOnIsToldOnceAMinute(t *testing.T) {
+	var told told
+	now := time.Now()
+	for _, c := range []struct {
+		message string
+		after   time.Duration
+		news    bool
+	}{
+		{"no file", 0, true}, {"no file", tellAgainAfter / 2, false},
+		{"empty", tellAgainAfter / 2, true}, {"empty", tellAgainAfter * 2, true},
+	} {
+		if told.isNews(c.message, now.Add(c.after)) != c.news {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+func TestWithoutAUsableTokenNothingIsDialedAndTheFileIsGivenTime(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	file := filepath.Join(t.TempDir(), "token")
+	settings := &Settings{Token: endpoint.Token("", file)}
+	for _, want := range []string{"cannot be read", "is empty"} {
+		_, f := connect(t.Context(), settings, "http://"+listener.Addr().String())
+		if f == nil || f.permanent != nil || f.retryAfter != tokenWait ||
+			!strings.Contains(f.message, want) || !strings.Contains(f.message, file) {
+			t.Errorf("%s: %+v", want, f)
+		}
+		if err := os.WriteFile(file, []byte(" \n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = listener.(*net.TCPListener).SetDeadline(time.Now())
+	if conn, err := listener.Accept(); err == nil {
+		t.Errorf("%v dialed", conn.RemoteAddr())
+	}
+}
+
+func TestClocksAreComparedFairly(t *testing.T) {
+	for _, c := range []struct {
+		trip, offset time.Duration
+		warns        int
+	}{
+		{0, time.Second, 0}, {0, 3 * time.Second, 1}, {0, -3 * time.Second, 1},
+		// Half of the way may have taken all the time.
+		{4 * time.Second, -3 * time.Second, 0}, {4 * time.Second, 9 * time.Second, 1},
+	} {
+		var said bytes.Buffer
+		d := &driver{settings: &Settings{Log: slog.New(slog.NewTextHandler(&said, nil))}}
+		now := time.Now()
+		theirs := timestamppb.New(now.Add(-c.trip / 2).Add(-c.offset))
+		for range 2 {
+			d.compareClocks(now, now.Add(-c.trip), theirs)
+		}
+		if got := strings.Count(said.String(), "clock differs"); got != c.warns {
+			t.Errorf("%+v: %q", c, said.String())
+		}
 	}
 }
 
