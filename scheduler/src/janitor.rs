@@ -102,7 +102,7 @@ impl Janitor {
         verdicts: &mut Verdicts,
     ) {
         if row.state == RunState::Queued {
-            if spec.queue_timeout.is_some_and(|limit| row.due_at + limit <= now) {
+            if spec.queue_timeout.is_some_and(|limit| row.waits_since() + limit <= now) {
                 verdicts.ends.push(queue_expired(row, spec));
             }
             return;

@@ -1,20 +1,21 @@
 //! Due schedules → run rows, a few seconds ahead of their time.
 
+mod missed;
+
 use std::{sync::Arc, time::Duration};
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use crate::{
-    board::{Board, Late},
+    board::Board,
     model::{
         ids::RunId,
-        job::JobState,
-        misfire,
-        run::{OpenRun, Skip},
+        job::{Job, JobState},
+        plan,
     },
     store::{
         OWNER_BATCH_MAX, Result, SharedStore, StoreError,
-        ops::{Advance, EndRun, JobChange, Plan, RunScope},
+        ops::{JobChange, Plan, Replan, ReplanInput, RunScope},
     },
     telemetry::{metrics, runs},
 };
@@ -26,10 +27,6 @@ pub const PLAN_HORIZON: Duration = Duration::from_secs(5);
 const PLAN_SLACK: Duration = Duration::from_secs(1);
 /// Statements of one round before dispatch has its turn again.
 const PLAN_STEPS_MAX: usize = 4;
-/// Nobody took due runs in hand for this long: fire times may have been missed.
-const GAP_MIN: Duration = Duration::from_secs(1);
-/// Jobs whose missed fire times are settled in one statement.
-const LATE_JOBS_MAX: usize = 64;
 /// While runs wait, `served_until` is written at least this often.
 const SERVED_EVERY: Duration = Duration::from_secs(5);
 /// Jobs that change their state by themselves, per sweep.
@@ -136,150 +133,71 @@ impl Trigger {
         waiting && written.is_some_and(|at| at < now - SERVED_EVERY)
     }
 
-    /// Applies the misfire policies when nobody dispatched for a while: after an outage, a
-    /// takeover, a suspended machine.
-    async fn settle_missed(&self, now: DateTime<Utc>) -> Result<()> {
-        let Some(served) = self.board.served_until() else { return Ok(()) };
-        if now - served < TimeDelta::from_std(GAP_MIN).unwrap_or_default() {
-            return Ok(());
-        }
-        loop {
-            let late = self.board.late(served, now, LATE_JOBS_MAX);
-            if late.is_empty() {
-                return Ok(());
-            }
-            for job in late {
-                if !self.settle_job(&job, now).await? {
-                    self.reload().await?;
-                }
-            }
-        }
-    }
-
-    /// Settles one job's missed fire times; false when its partition has newer jobs.
-    async fn settle_job(&self, late: &Late, now: DateTime<Utc>) -> Result<bool> {
-        let job = &late.job;
-        let spec = &job.spec;
-        let queued: Vec<_> = late.queued.iter().filter_map(|id| self.board.run(*id)).collect();
-        let mut missed: Vec<_> = queued.iter().map(|run| run.fire_at).collect();
-        missed.extend(&late.unplanned.newest);
-        missed.sort_unstable();
-        let made_up = misfire::make_up(spec, &missed, now);
-
-        let gap = misfire::gap(&late.unplanned, &made_up);
-        let skips = gap.map(|gap| Skip {
-            id: RunId::scheduled(job.id, gap.first),
-            job: job.id,
-            app: job.app,
-            revision: job.revision,
-            fire_at: gap.first,
-            message: misfire::explain(spec, &gap),
-            missed_count: gap.count,
-            missed_until: gap.last,
-        });
-        let make_up: Vec<_> = late
-            .unplanned
-            .newest
-            .iter()
-            .filter(|at| made_up.contains(at))
-            .filter_map(|at| self.board.misfire_run(job.id, *at))
-            .collect();
-        let Some(row) = self.board.partition(job.partition) else { return Ok(false) };
-        let advance = Advance {
-            partition: row.id,
-            epoch: row.epoch,
-            jobs_version: row.jobs_version,
-            planned_until: row.planned_until,
-            served_until: row.served_until,
-        };
-        let mut chunks: Vec<_> = make_up.chunks(OWNER_BATCH_MAX).map(<[_]>::to_vec).collect();
-        if chunks.is_empty() && skips.is_some() {
-            chunks.push(Vec::new());
-        }
-        for chunk in chunks {
-            let plan = Plan {
-                advances: vec![advance],
-                runs: chunk,
-                skips: skips.iter().cloned().collect(),
-            };
-            let planned = self.store.plan(&plan, now).await?;
-            if planned.advanced.is_empty() {
-                return Ok(false);
-            }
-            let ids: Vec<_> = plan.runs.iter().map(|run| run.id).collect();
-            let rows = self.store.load_open_runs(&RunScope::Jobs(vec![job.id])).await?;
-            self.board.merge(&ids, rows);
-        }
-        self.skip_rows(late, &queued, &made_up, now).await?;
-        let limit = now - spec.misfire_threshold();
-        self.board.settle_late(job.id, limit);
-        metrics().missed_fires.inc_by(missed.len() as u64);
-        tracing::warn!(
-            job = %job.resource_name(),
-            missed = missed.len(),
-            made_up = made_up.len(),
-            "fire times were missed while no scheduler was serving"
-        );
-        Ok(true)
-    }
-
-    /// Rows that were planned, never sent, and are not made up for end as SKIPPED.
-    async fn skip_rows(
-        &self,
-        late: &Late,
-        queued: &[OpenRun],
-        made_up: &[DateTime<Utc>],
-        now: DateTime<Utc>,
-    ) -> Result<()> {
-        let ends: Vec<EndRun> = queued
-            .iter()
-            .filter(|run| !made_up.contains(&run.fire_at))
-            .map(|run| {
-                let gap =
-                    misfire::Gap { first: run.fire_at, last: run.fire_at, count: 1, more: false };
-                EndRun::skip(run.attempt_ref(), misfire::explain(&late.job.spec, &gap))
-            })
-            .collect();
-        for chunk in ends.chunks(OWNER_BATCH_MAX) {
-            self.store.end_runs(chunk, now).await?;
-            for end in chunk {
-                self.board.ended(end.attempt.run, now);
-            }
-        }
-        // Those made up for are in hand from now on, late as they are.
-        for run in queued.iter().filter(|run| made_up.contains(&run.fire_at)) {
-            self.board.take_late(run.id);
-        }
-        Ok(())
-    }
-
-    /// Ends pauses whose time is over, marks jobs whose schedules are used up, and refreshes the
-    /// next fire times that lists show.
+    /// Ends pauses whose time is over, marks jobs whose schedules are used up or shut out by their
+    /// calendars, and refreshes the next fire times that lists show.
     ///
     /// # Errors
     /// The store's, other than a change that somebody else made first.
     pub async fn upkeep(&self, now: DateTime<Utc>) -> Result<()> {
-        let (resume, expire) = self.board.jobs_to_change(now, SELF_CHANGES_MAX);
-        let resume = resume.into_iter().map(|job| (job, JobState::Active));
-        for (job, state) in resume.chain(expire.into_iter().map(|job| (job, JobState::Expired))) {
-            let change = JobChange {
-                version: Some(job.version),
-                spec: None,
-                state: Some((state, None, String::new())),
-                delete: false,
-                drop_due: false,
-                restart_schedule: state == JobState::Active,
-                updated_by: "scheduler".to_owned(),
-            };
-            match self.store.change_job(job.id, &change, Box::new(|_| Vec::new()), now).await {
-                Ok(_) | Err(StoreError::Conflict(_) | StoreError::NotFound(_)) => {}
-                Err(fault) => return Err(fault),
-            }
+        let due = self.board.jobs_to_change(now, SELF_CHANGES_MAX);
+        self.resume(due.resume, now).await?;
+        let expired = JobChange { state: Some((JobState::Expired, None, String::new())), ..own() };
+        for job in due.expire {
+            self.change(&job, expired.clone(), Box::new(|_| Vec::new()), now).await?;
+        }
+        for (job, problem) in due.shut {
+            let change = JobChange { problem: Some(problem), ..own() };
+            self.change(&job, change, Box::new(|_| Vec::new()), now).await?;
         }
         let next = self.board.next_fires_to_show(now, OWNER_BATCH_MAX);
         if !next.is_empty() {
             self.store.show_next_fires(&next).await?;
         }
         Ok(())
+    }
+
+    /// Resumes jobs whose pause has ended: their fire times count from the end of the pause, not
+    /// from now.
+    async fn resume(&self, jobs: Vec<Arc<Job>>, now: DateTime<Utc>) -> Result<()> {
+        for job in jobs {
+            let change = JobChange {
+                state: Some((JobState::Active, None, String::new())),
+                restart_schedule: true,
+                ..own()
+            };
+            let replan = |input: &ReplanInput| {
+                plan::resumed_fires(&input.job, input.partition.planned_until)
+            };
+            self.change(&job, change, Box::new(replan), now).await?;
+        }
+        Ok(())
+    }
+
+    async fn change(
+        &self,
+        job: &Job,
+        change: JobChange,
+        replan: Replan,
+        now: DateTime<Utc>,
+    ) -> Result<()> {
+        let change = JobChange { version: Some(job.version), ..change };
+        match self.store.change_job(job.id, &change, replan, now).await {
+            Ok(_) | Err(StoreError::Conflict(_) | StoreError::NotFound(_)) => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+/// A change by the scheduler itself that changes nothing yet.
+fn own() -> JobChange {
+    JobChange {
+        version: None,
+        spec: None,
+        state: None,
+        delete: false,
+        drop_due: false,
+        restart_schedule: false,
+        problem: None,
+        updated_by: "scheduler".to_owned(),
     }
 }

@@ -5,6 +5,8 @@
 
 #[path = "cron_cases/behaviours.rs"]
 mod behaviours;
+#[path = "cron_cases/calendars.rs"]
+mod calendars;
 #[path = "cron_cases/expr.rs"]
 mod expr;
 #[path = "cron_cases/fuzz.rs"]

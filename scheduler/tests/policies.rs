@@ -5,9 +5,15 @@ mod flaky;
 #[path = "support/world.rs"]
 mod world;
 
+#[path = "policies/backfill.rs"]
+mod backfill;
 #[path = "policies/chains.rs"]
 mod chains;
+#[path = "policies/misfire.rs"]
+mod misfire;
 #[path = "policies/retries.rs"]
 mod retries;
+#[path = "policies/schedules.rs"]
+mod schedules;
 #[path = "policies/shards.rs"]
 mod shards;

@@ -9,6 +9,8 @@ mod server;
 
 #[path = "store/apps.rs"]
 mod apps;
+#[path = "store/calendars.rs"]
+mod calendars;
 #[path = "store/cancel.rs"]
 mod cancel;
 #[path = "store/damage.rs"]
@@ -35,12 +37,16 @@ mod lists;
 mod logs;
 #[path = "store/partitions.rs"]
 mod partitions;
+#[path = "store/past.rs"]
+mod past;
 #[path = "store/plan.rs"]
 mod plan;
 #[path = "store/progress.rs"]
 mod progress;
 #[path = "store/put_back.rs"]
 mod put_back;
+#[path = "store/races.rs"]
+mod races;
 #[path = "store/retention.rs"]
 mod retention;
 #[path = "store/shards.rs"]
@@ -86,6 +92,21 @@ cases! {
         a_run_outside_the_plan_s_partitions_is_refused,
         a_skip_is_a_row_that_nobody_plans_again,
         a_skip_leaves_a_run_that_was_planned;
+    calendars:
+        a_calendar_is_made_once_and_found_by_name,
+        calendars_are_listed_by_name_page_by_page,
+        a_job_comes_with_the_calendars_it_names,
+        a_changed_calendar_plans_its_jobs_anew_and_no_others,
+        a_changed_calendar_clears_what_it_was_blamed_for,
+        a_calendar_in_use_is_not_deleted,
+        an_app_goes_with_its_calendars_unless_others_use_them;
+    past:
+        what_was_decided_is_found_by_fire_time,
+        a_backfill_leaves_out_what_has_a_run_and_not_what_was_skipped,
+        a_second_backfill_makes_none_twice_even_when_the_first_has_ended,
+        a_repeated_backfill_gets_the_first_answer;
+    races:
+        x10_a_job_stopped_at_the_moment_it_is_planned_stays_stopped;
     dispatch:
         a_dispatch_writes_executor_session_and_the_next_fence,
         a_dispatch_needs_queued_and_the_given_fence,
@@ -154,7 +175,7 @@ cases! {
         the_last_attempt_that_logged_is_shown_unless_another_is_named,
         the_log_of_an_unknown_run_is_not_found;
     damage:
-        a_job_that_can_t_be_read_has_a_problem_and_leaves_the_others_whole,
+        r11_a_job_that_can_t_be_read_has_a_problem_and_leaves_the_others_whole,
         a_revision_that_can_t_be_read_leaves_the_other_runs_their_specs;
     events:
         changes_are_told_in_their_order,

@@ -165,6 +165,7 @@ async fn x45_deleting_a_job_with_very_many_runs_waits_for_none_of_them() {
         delete: true,
         drop_due: true,
         restart_schedule: false,
+        problem: None,
         updated_by: "ann".to_owned(),
     };
     let none: Replan = Box::new(|_| Vec::new());

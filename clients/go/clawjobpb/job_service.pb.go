@@ -2207,10 +2207,12 @@ func (x *ForecastRunsResponse) GetNextPageToken() string {
 
 // One coming fire.
 type ForecastRunsResponse_Fire struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	FireTime      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=fire_time,json=fireTime,proto3" json:"fire_time,omitempty"`
-	TimeZone      string                 `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Job      string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	FireTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=fire_time,json=fireTime,proto3" json:"fire_time,omitempty"`
+	TimeZone string                 `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
+	// What runs then; the job's name says in which app.
+	Handler       string `protobuf:"bytes,4,opt,name=handler,proto3" json:"handler,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2262,6 +2264,13 @@ func (x *ForecastRunsResponse_Fire) GetFireTime() *timestamppb.Timestamp {
 func (x *ForecastRunsResponse_Fire) GetTimeZone() string {
 	if x != nil {
 		return x.TimeZone
+	}
+	return ""
+}
+
+func (x *ForecastRunsResponse_Fire) GetHandler() string {
+	if x != nil {
+		return x.Handler
 	}
 	return ""
 }
@@ -2456,14 +2465,15 @@ const file_clawjob_v1_job_service_proto_rawDesc = "" +
 	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tR\tpageToken\"\xeb\x01\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\"\x86\x02\n" +
 	"\x14ForecastRunsResponse\x12;\n" +
 	"\x05fires\x18\x01 \x03(\v2%.clawjob.v1.ForecastRunsResponse.FireR\x05fires\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x1an\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x1a\x88\x01\n" +
 	"\x04Fire\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x127\n" +
 	"\tfire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bfireTime\x12\x1b\n" +
-	"\ttime_zone\x18\x03 \x01(\tR\btimeZone*\xee\x02\n" +
+	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\x12\x18\n" +
+	"\ahandler\x18\x04 \x01(\tR\ahandler*\xee\x02\n" +
 	"\rRouteStrategy\x12\x1e\n" +
 	"\x1aROUTE_STRATEGY_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aROUTE_STRATEGY_ROUND_ROBIN\x10\x01\x12\x19\n" +

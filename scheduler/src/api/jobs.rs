@@ -1,13 +1,16 @@
 //! JobService.
 
+mod backfill;
 mod chains;
 mod change;
 mod delete;
+mod forecast;
 mod read;
 mod state;
 mod trigger;
 mod write;
 
+pub(in crate::api) use change::replan_each;
 pub(in crate::api) use delete::delete_all;
 pub(in crate::api) use state::REASON_MAX;
 
@@ -23,16 +26,18 @@ use super::{
     status::{ApiError, ApiResult, Kind, Violations},
 };
 use crate::model::job::Job;
+use forecast::Forecaster;
 
 /// Serves jobs.
 pub struct JobsService {
     api: Arc<Api>,
+    forecaster: Forecaster,
 }
 
 impl JobsService {
     /// Over the store and hub of `api`.
     pub fn new(api: Arc<Api>) -> Self {
-        Self { api }
+        Self { api, forecaster: Forecaster::default() }
     }
 
     /// The job of that name.
@@ -123,7 +128,8 @@ impl JobService for JobsService {
         &self,
         request: Request<pb::PreviewScheduleRequest>,
     ) -> Result<Response<pb::PreviewScheduleResponse>, Status> {
-        Ok(Response::new(self.preview(&request.into_inner())?))
+        let caller = Caller::of(&request)?;
+        Ok(Response::new(self.preview(&caller, &request.into_inner()).await?))
     }
 
     async fn list_job_revisions(
@@ -143,15 +149,17 @@ impl JobService for JobsService {
 
     async fn backfill_job(
         &self,
-        _request: Request<pb::BackfillJobRequest>,
+        request: Request<pb::BackfillJobRequest>,
     ) -> Result<Response<pb::BackfillJobResponse>, Status> {
-        Err(ApiError::unimplemented("this server can't backfill jobs yet").into())
+        let caller = Caller::of(&request)?;
+        Ok(Response::new(self.backfill(&caller, request.into_inner()).await?))
     }
 
     async fn forecast_runs(
         &self,
-        _request: Request<pb::ForecastRunsRequest>,
+        request: Request<pb::ForecastRunsRequest>,
     ) -> Result<Response<pb::ForecastRunsResponse>, Status> {
-        Err(ApiError::unimplemented("this server can't forecast runs yet").into())
+        let caller = Caller::of(&request)?;
+        Ok(Response::new(self.forecast(&caller, request.into_inner()).await?))
     }
 }

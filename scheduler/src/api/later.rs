@@ -1,8 +1,6 @@
 //! Services of the contract that this release does not have yet: every method says so.
 
-use clawjob_proto::v1::{
-    self as pb, alarm_service_server as alarm, calendar_service_server as cal,
-};
+use clawjob_proto::v1::{self as pb, alarm_service_server as alarm};
 use tonic::{Request, Response, Status};
 
 use super::status::ApiError;
@@ -18,34 +16,7 @@ pub(super) fn not_yet<T>(what: &str) -> Answer<T> {
     Err(ApiError::unimplemented(format!("{what} comes with a later release")).into())
 }
 
-const CALENDARS: &str = "calendars";
 const ALARMS: &str = "alarm rules and alarms";
-
-#[tonic::async_trait]
-impl cal::CalendarService for Later {
-    async fn create_calendar(&self, _: Request<pb::CreateCalendarRequest>) -> Answer<pb::Calendar> {
-        not_yet(CALENDARS)
-    }
-
-    async fn get_calendar(&self, _: Request<pb::GetCalendarRequest>) -> Answer<pb::Calendar> {
-        not_yet(CALENDARS)
-    }
-
-    async fn list_calendars(
-        &self,
-        _: Request<pb::ListCalendarsRequest>,
-    ) -> Answer<pb::ListCalendarsResponse> {
-        not_yet(CALENDARS)
-    }
-
-    async fn update_calendar(&self, _: Request<pb::UpdateCalendarRequest>) -> Answer<pb::Calendar> {
-        not_yet(CALENDARS)
-    }
-
-    async fn delete_calendar(&self, _: Request<pb::DeleteCalendarRequest>) -> Answer<()> {
-        not_yet(CALENDARS)
-    }
-}
 
 #[tonic::async_trait]
 impl alarm::AlarmService for Later {

@@ -6,6 +6,7 @@
 mod apps;
 pub mod auth;
 pub mod bridge;
+pub mod calendars;
 pub mod caller;
 pub mod cancel;
 pub mod cluster;
@@ -55,6 +56,7 @@ use crate::{
     telemetry::metrics,
 };
 use auth::Auth;
+use calendars::CalendarsApi;
 use cluster::ClusterApi;
 use edge::Edge;
 use fleet::FleetApi;
@@ -153,7 +155,7 @@ pub fn edge(
         .add_service(JobServiceServer::new(JobsService::new(api.clone())))
         .add_service(RunServiceServer::new(RunsService::new(api.clone(), auth.clone())))
         .add_service(FleetServiceServer::new(FleetApi::new(api.clone())))
-        .add_service(CalendarServiceServer::new(Later))
+        .add_service(CalendarServiceServer::new(CalendarsApi::new(api.clone())))
         .add_service(AlarmServiceServer::new(Later))
         .add_service(health.service())
         .add_service(reflection().build_v1()?)

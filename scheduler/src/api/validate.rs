@@ -12,7 +12,8 @@ use crate::{
         status::{FIELD_INVALID, Violations},
     },
     model::{
-        job::{Job, JobSpec, MisfirePolicy, OverlapPolicy, Placement, RouteStrategy},
+        calendar::Calendars,
+        job::{Job, JobSpec, OverlapPolicy, Placement, RouteStrategy},
         retry::RetryPolicy,
         schedule::{Compiled, Schedule, Trigger},
         shards::SHARDS_MAX,
@@ -55,7 +56,7 @@ pub const COUNT_MAX: u32 = 10_000;
 /// Fire times of one schedule that may be spread at the same moment.
 pub const SPREAD_FIRES_MAX: usize = 100;
 
-/// Checks the content that `job` is to have and stores the dialect that was found with each cron
+/// Checks the content that `job`, which has the calendars it names, is to have, and stores the dialect that was found with each cron
 /// text. A schedule that the job has already may have done its work; a new one must still have a
 /// fire time after `now`. Gives the schedules made ready; whatever is wrong is added under its path
 /// below `job.`.
@@ -204,11 +205,6 @@ fn not_yet(spec: &JobSpec, bad: &mut Violations) {
         "job.overlap",
         "use OVERLAP_POLICY_ALLOW, _SKIP or _QUEUE",
     );
-    refuse(
-        spec.misfire == MisfirePolicy::FireAll,
-        "job.misfire",
-        "use MISFIRE_POLICY_FIRE_ONCE or _SKIP",
-    );
     let supported = matches!(
         placement.route,
         RouteStrategy::RoundRobin
@@ -224,18 +220,6 @@ fn not_yet(spec: &JobSpec, bad: &mut Violations) {
     );
     refuse(!placement.route_key.is_empty(), "job.placement.route_key", "leave it empty");
     refuse(placement.busy_threshold != 0.0, "job.placement.busy_threshold", "leave it 0");
-    for (index, schedule) in spec.schedules.iter().enumerate() {
-        for (name, calendars) in [
-            ("include_calendars", &schedule.include_calendars),
-            ("exclude_calendars", &schedule.exclude_calendars),
-        ] {
-            refuse(
-                !calendars.is_empty(),
-                &format!("job.schedules[{index}].{name}"),
-                "use excluded_dates",
-            );
-        }
-    }
 }
 
 fn all_schedules(
@@ -252,7 +236,7 @@ fn all_schedules(
     let mut ready = Vec::with_capacity(spec.schedules.len());
     for (index, schedule) in spec.schedules.iter_mut().enumerate() {
         let path = format!("job.schedules[{index}]");
-        let Some(compiled) = compile(&path, schedule, bad) else { continue };
+        let Some(compiled) = compile(&path, schedule, &job.calendars, bad) else { continue };
         if let Trigger::Cron { dialect, .. } = &mut schedule.trigger {
             *dialect = compiled.dialect();
         }
@@ -275,9 +259,14 @@ fn all_schedules(
     ready
 }
 
-/// Compiles one schedule; whatever is wrong is added below `path`.
-pub fn compile(path: &str, schedule: &Schedule, bad: &mut Violations) -> Option<Compiled> {
-    match schedule.compile() {
+/// Compiles one schedule with the calendars it names; whatever is wrong is added below `path`.
+fn compile(
+    path: &str,
+    schedule: &Schedule,
+    calendars: &Calendars,
+    bad: &mut Violations,
+) -> Option<Compiled> {
+    match schedule.compile_with(calendars) {
         Ok(compiled) => Some(compiled),
         Err(faults) => {
             for fault in faults {

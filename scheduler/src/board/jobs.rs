@@ -2,30 +2,26 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque},
+    collections::{BinaryHeap, HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Board, Inner};
+use super::{Board, Inner, backfill::Backfills};
 use crate::{
     model::{
         ids::{JobId, PartitionId, RunId},
         job::{Job, JobState},
-        misfire::{MISSED_COUNT_MAX, Missed},
+        plan,
         run::{NewRun, TriggerKind},
-        schedule::{Compiled, Schedule},
+        schedule::Compiled,
     },
     store::ops::{Advance, PartitionRow},
 };
 
 /// Compiled schedules kept for sharing; the map is swept when it grows past this.
 const COMPILED_MAX: usize = 10_000;
-/// Fire times tried per window while looking back for the newest missed one.
-const LOOK_BACK_SECONDS: [i64; 6] =
-    [60, 3_600, 86_400, 31 * 86_400, 366 * 86_400, 5 * 366 * 86_400];
-
 /// A job with what the owner knows of it.
 pub struct JobEntry {
     /// The job.
@@ -44,29 +40,37 @@ pub struct JobEntry {
     pub(super) admitted: Vec<RunId>,
     /// Due runs that wait for an admitted one to end.
     pub(super) pending: VecDeque<RunId>,
+    /// Its due runs of backfills.
+    pub(super) backfills: Backfills,
 }
 
 impl JobEntry {
-    fn fires(&self) -> bool {
+    pub(super) fn fires(&self) -> bool {
         self.job.state == JobState::Active && !self.job.deleted && self.job.problem.is_empty()
     }
 
     /// The first fire time after `after` of any of its schedules.
-    fn next_after(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    pub(super) fn next_after(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let after = after.max(self.job.effective_from);
         self.compiled.iter().filter_map(|c| c.next_fire(after, self.job.created_at)).min()
     }
 
     /// The next fire time that counts from the end of the last run.
     fn next_delayed(&self) -> Option<DateTime<Utc>> {
-        let delay = self.compiled.iter().filter_map(|c| c.delay()).min()?;
         let from =
             self.last_end.map_or(self.job.effective_from, |end| end.max(self.job.effective_from));
-        Some(from + delay)
+        self.compiled.iter().filter_map(|c| c.next_delayed(from)).min()
+    }
+
+    /// Whether nothing is left to fire although no schedule is over: calendars shut all of it out.
+    fn is_shut(&self) -> bool {
+        self.next.is_none()
+            && self.planned == 0
+            && self.compiled.iter().any(|compiled| compiled.has_calendars())
     }
 
     /// When a fire time may be dispatched: later by the spread of the schedule that names it.
-    fn due_at(&self, fire_at: DateTime<Utc>) -> DateTime<Utc> {
+    pub(super) fn due_at(&self, fire_at: DateTime<Utc>) -> DateTime<Utc> {
         let before = fire_at - TimeDelta::milliseconds(1);
         let offset = self
             .compiled
@@ -96,7 +100,18 @@ impl JobEntry {
 
 /// Next fire times of all jobs. Entries that no longer match their job's `next` fall through.
 #[derive(Default)]
-pub(super) struct FireQueue(BinaryHeap<Reverse<(DateTime<Utc>, JobId)>>);
+pub(super) struct FireQueue(pub(super) BinaryHeap<Reverse<(DateTime<Utc>, JobId)>>);
+
+/// Jobs that change by themselves.
+#[derive(Default)]
+pub struct SelfChanges {
+    /// Their pause has an end, and it passed.
+    pub resume: Vec<Arc<Job>>,
+    /// They have schedules, and all of them are over.
+    pub expire: Vec<Arc<Job>>,
+    /// Their calendars leave no fire time; with the words to show.
+    pub shut: Vec<(Arc<Job>, String)>,
+}
 
 /// One step of planning, as the store's `plan` takes it.
 #[derive(Default)]
@@ -109,16 +124,6 @@ pub struct PlanStep {
     pub more: bool,
     /// Where each job stood before the step, for those whose partition does not move.
     before: HashMap<JobId, DateTime<Utc>>,
-}
-
-/// A job with fire times that nobody served.
-pub struct Late {
-    /// The job.
-    pub job: Arc<Job>,
-    /// Fire times without a row.
-    pub unplanned: Missed,
-    /// Rows that are queued and were due while nobody dispatched.
-    pub queued: Vec<RunId>,
 }
 
 impl Board {
@@ -199,68 +204,13 @@ impl Board {
         self.inner.lock().fires.0.peek().map(|entry| entry.0.0)
     }
 
-    /// Jobs whose fire times in `[from, now)` nobody served and whose misfire threshold they
-    /// passed, with the first `max` of them; their unplanned fire times are taken out of the
-    /// queue and come again by [`Board::settle_late`].
-    pub fn late(&self, from: DateTime<Utc>, now: DateTime<Utc>, max: usize) -> Vec<Late> {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        let mut queued: BTreeMap<JobId, Vec<RunId>> = BTreeMap::new();
-        for live in inner.runs.values().filter(|live| live.was_due_unserved(from, now)) {
-            queued.entry(live.run.job).or_default().push(live.run.id);
-        }
-        let mut ids: HashSet<JobId> = queued.keys().copied().collect();
-        for Reverse((fire, id)) in &inner.fires.0 {
-            if *fire < now && inner.jobs.get(id).is_some_and(|entry| entry.next == Some(*fire)) {
-                ids.insert(*id);
-            }
-        }
-        let mut late = Vec::new();
-        for id in ids {
-            let Some(entry) = inner.jobs.get(&id).filter(|entry| entry.fires()) else { continue };
-            let limit = now - entry.job.spec.misfire_threshold();
-            let unplanned = missed_before(entry, limit);
-            let mut rows = queued.remove(&id).unwrap_or_default();
-            rows.retain(|run| inner.runs.get(run).is_some_and(|live| live.run.due_at < limit));
-            if rows.is_empty() && unplanned.newest.is_empty() {
-                continue;
-            }
-            rows.sort_by_key(|run| inner.runs.get(run).map(|live| live.run.fire_at));
-            late.push(Late { job: entry.job.clone(), unplanned, queued: rows });
-            if late.len() == max {
-                break;
-            }
-        }
-        late
-    }
-
-    /// The job's missed fire times up to `limit` are decided and stored: it goes on after them.
-    pub fn settle_late(&self, job: JobId, limit: DateTime<Utc>) {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        let Some(entry) = inner.jobs.get_mut(&job) else { return };
-        if entry.next.is_some_and(|next| next < limit) {
-            entry.next = entry.next_after(limit - TimeDelta::milliseconds(1));
-            if let Some(next) = entry.next {
-                inner.fires.0.push(Reverse((next, job)));
-            }
-        }
-    }
-
-    /// The run of a missed fire time of a job.
-    pub fn misfire_run(&self, job: JobId, fire_at: DateTime<Utc>) -> Option<NewRun> {
-        let inner = self.inner.lock();
-        inner.jobs.get(&job).map(|entry| entry.new_run(fire_at, TriggerKind::Misfire))
-    }
-
     /// The held row of a partition.
     pub fn partition(&self, id: PartitionId) -> Option<PartitionRow> {
         self.inner.lock().partitions.get(&id).copied()
     }
 
-    /// Jobs whose pause has an end that passed, and jobs that have schedules but no fire time
-    /// left: at most `max` of each.
-    pub fn jobs_to_change(&self, now: DateTime<Utc>, max: usize) -> (Vec<Arc<Job>>, Vec<Arc<Job>>) {
+    /// Jobs that are to change by themselves, at most `max` of each kind.
+    pub fn jobs_to_change(&self, now: DateTime<Utc>, max: usize) -> SelfChanges {
         let inner = self.inner.lock();
         let live = || inner.jobs.values().filter(|entry| !entry.job.deleted);
         let resume = live()
@@ -276,7 +226,13 @@ impl Board {
             .map(|entry| entry.job.clone())
             .take(max)
             .collect();
-        (resume, expire)
+        let shut = live().filter(|entry| entry.fires() && entry.is_shut());
+        let shut = shut.filter_map(|entry| {
+            let why = plan::shut_out(&entry.job, &entry.compiled, now)?;
+            Some((entry.job.clone(), why))
+        });
+        let shut = shut.take(max).collect();
+        SelfChanges { resume, expire, shut }
     }
 
     /// Jobs whose shown next fire time is not the true one, at most `max`.
@@ -291,7 +247,8 @@ impl Board {
             if entry.job.deleted || entry.job.next_fire_at.is_some_and(|shown| shown > now) {
                 continue;
             }
-            let next = if entry.fires() { entry.next_after(now) } else { None };
+            // What calendars shut out is not searched for again and again.
+            let next = if entry.fires() && !entry.is_shut() { entry.next_after(now) } else { None };
             if next == entry.job.next_fire_at {
                 continue;
             }
@@ -311,50 +268,10 @@ fn never_again(compiled: &Compiled, job: &Job, now: DateTime<Utc>) -> bool {
     compiled.never_fires(now.max(job.effective_from), job.created_at)
 }
 
-/// The fire times of a job that are not planned and lie before `limit`.
-fn missed_before(entry: &JobEntry, limit: DateTime<Utc>) -> Missed {
-    let mut missed = Missed::default();
-    let Some(first) = entry.next.filter(|first| *first < limit) else { return missed };
-    // A delay has one fire time at most, and it is never too late for it.
-    if entry.compiled.iter().any(|c| c.is_delay()) {
-        return missed;
-    }
-    let mut next = Some(first);
-    while let Some(fire) = next.filter(|fire| *fire < limit) {
-        if missed.newest.len() == MISSED_COUNT_MAX {
-            missed.newest = newest_before(entry, limit);
-            missed.first = Some(first);
-            break;
-        }
-        missed.newest.push(fire);
-        next = entry.next_after(fire);
-    }
-    missed
-}
-
-/// The newest fire times before `limit`, found by looking back ever further.
-fn newest_before(entry: &JobEntry, limit: DateTime<Utc>) -> Vec<DateTime<Utc>> {
-    for seconds in LOOK_BACK_SECONDS {
-        let mut found = Vec::new();
-        let mut next = entry.next_after(limit - TimeDelta::seconds(seconds));
-        while let Some(fire) = next.filter(|fire| *fire < limit) {
-            found.push(fire);
-            if found.len() == MISSED_COUNT_MAX {
-                break;
-            }
-            next = entry.next_after(fire);
-        }
-        if !found.is_empty() {
-            return found;
-        }
-    }
-    Vec::new()
-}
-
 impl Inner {
     /// Puts a job in place of its older self; its runs, cursor and last end stay.
     pub(super) fn put_job(&mut self, job: Job) {
-        let compiled = self.compile_all(&job.spec.schedules);
+        let compiled = self.compile_all(&job);
         let mut job = job;
         if let Err(fault) = &compiled
             && job.problem.is_empty()
@@ -379,6 +296,7 @@ impl Inner {
                     planned: 0,
                     admitted: Vec::new(),
                     pending: VecDeque::new(),
+                    backfills: Backfills::default(),
                 };
                 self.jobs.insert(id, entry);
             }
@@ -405,16 +323,21 @@ impl Inner {
         }
     }
 
-    fn compile_all(&mut self, schedules: &[Schedule]) -> Result<Vec<Arc<Compiled>>, String> {
-        let mut all = Vec::with_capacity(schedules.len());
-        for schedule in schedules {
+    fn compile_all(&mut self, job: &Job) -> Result<Vec<Arc<Compiled>>, String> {
+        let mut all = Vec::with_capacity(job.spec.schedules.len());
+        for schedule in &job.spec.schedules {
             if let Some(known) = self.compiled.get(schedule) {
                 all.push(known.clone());
                 continue;
             }
-            let compiled = schedule.compile().map_err(|faults| {
-                faults.iter().map(|fault| fault.message.clone()).collect::<Vec<_>>().join("; ")
-            })?;
+            let compiled = schedule
+                .compile_with(&job.calendars)
+                .map_err(|faults| plan::in_words(faults.iter()))?;
+            // What a calendar covers changes without the schedule: such a form is no other job's.
+            if schedule.names_calendars() {
+                all.push(Arc::new(compiled));
+                continue;
+            }
             if self.compiled.len() >= COMPILED_MAX {
                 self.compiled.retain(|_, shared| Arc::strong_count(shared) > 1);
             }

@@ -5,8 +5,10 @@
 //! Memory may lag behind the rows, never the other way round: every write that follows from it is
 //! guarded in SQL, and whoever meets a failed guard reads the row again and merges it here.
 
+mod backfill;
 mod jobs;
 mod lanes;
+mod missed;
 mod parents;
 mod runs;
 
@@ -20,8 +22,9 @@ use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-pub use jobs::{JobEntry, Late, PlanStep};
+pub use jobs::{JobEntry, PlanStep, SelfChanges};
 pub use lanes::{LaneKey, Pick};
+pub use missed::Late;
 pub use parents::ToSplit;
 pub use runs::{DueStep, Live, Sent};
 

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use super::{Board, Inner, JobEntry, Specs};
 use crate::model::{
     ids::{AppId, AttemptRef, RunId},
-    job::{Job, JobSpec, OverlapPolicy},
+    job::{Job, JobSpec, MisfirePolicy, OverlapPolicy},
     run::{NewRun, OpenRun, RunState, TriggerKind},
 };
 
@@ -43,6 +43,13 @@ impl Live {
     /// Made by its job's schedule, for which shards stand behind their parent.
     fn counts_as_planned(&self) -> bool {
         self.run.trigger.is_planned() && self.run.parent().is_none()
+    }
+
+    /// One of several fire times that were missed and are all made up for: they go one after the
+    /// other, whatever the overlap policy makes of runs of one time.
+    fn waits_its_turn(&self) -> bool {
+        let made_up = self.made_up || self.run.trigger == TriggerKind::Misfire;
+        made_up && self.spec.misfire == MisfirePolicy::FireAll
     }
 
     /// Made by a schedule, queued since before `now`, and due when nobody dispatched.
@@ -278,13 +285,20 @@ impl Inner {
             (false, true) => Stage::Sent,
             (false, false) => Stage::Future,
         };
-        let queue_ends = spec.queue_timeout.map(|timeout| run.due_at + timeout);
+        let queue_ends = spec
+            .queue_timeout
+            .filter(|_| run.trigger != TriggerKind::Backfill)
+            .map(|timeout| run.waits_since() + timeout);
+        let backfill = run.extra.as_ref().and_then(|extra| extra.backfill);
         if let Some(entry) = self.jobs.get_mut(&run.job)
             && (sent || run.state == RunState::RetryWait || run.fence > 0)
             && run.parent().is_none()
             && !entry.admitted.contains(&id)
         {
-            entry.admitted.push(id);
+            match backfill {
+                Some(group) => entry.backfills.resume(id, group),
+                None => entry.admitted.push(id),
+            }
         }
         if sent {
             self.track_sent(&run, &spec);
@@ -334,7 +348,12 @@ impl Inner {
             return;
         }
         let spec = live.spec.clone();
-        let Some(entry) = self.jobs.get_mut(&live.run.job) else { return };
+        let (job, in_turn) = (live.run.job, live.waits_its_turn());
+        if live.backfill().is_some() {
+            self.admit_backfill(id, job);
+            return;
+        }
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
         if entry.admitted.contains(&id) {
             self.let_into_lane(id);
             return;
@@ -343,9 +362,16 @@ impl Inner {
             return;
         }
         let limit = concurrency_limit(&spec);
-        if entry.admitted.len() < limit && entry.pending.is_empty() {
+        let free = entry.admitted.len() < limit && entry.pending.is_empty();
+        let backfilled = entry.backfills.in_the_way(&spec);
+        if free && !backfilled {
             entry.admitted.push(id);
             self.let_into_lane(id);
+        } else if (free && backfilled) || in_turn {
+            entry.pending.push_back(id);
+            if let Some(live) = self.runs.get_mut(&id) {
+                live.stage = Stage::Pending;
+            }
         } else if spec.overlap == OverlapPolicy::Skip {
             step.conflicts.push((id, entry.admitted.clone()));
         } else if entry.pending.len() >= spec.max_queued() as usize {
@@ -397,6 +423,7 @@ impl Inner {
                 let job = live.run.job;
                 if let Some(entry) = self.jobs.get_mut(&job) {
                     entry.pending.retain(|pending| *pending != id);
+                    entry.backfills.stop_waiting(id);
                 }
             }
             Stage::ToSplit | Stage::Split => self.parents.forget(id),
@@ -412,6 +439,7 @@ impl Inner {
         let job = live.run.job;
         let Some(entry) = self.jobs.get_mut(&job) else { return false };
         entry.admitted.retain(|admitted| *admitted != id);
+        entry.backfills.remove(id);
         if live.counts_as_planned() {
             entry.planned = entry.planned.saturating_sub(1);
         }
@@ -420,10 +448,11 @@ impl Inner {
         }
         let let_in = next_pending(entry, &self.runs);
         let waits_for_end = entry.compiled.iter().any(|c| c.is_delay());
-        let more = !let_in.is_empty() || waits_for_end;
+        let mut more = !let_in.is_empty() || waits_for_end;
         for id in let_in {
             self.let_into_lane(id);
         }
+        more |= self.let_backfills_in(job);
         if waits_for_end {
             self.queue_next_fire(job);
         }
@@ -439,7 +468,9 @@ fn next_pending(entry: &mut JobEntry, runs: &std::collections::HashMap<RunId, Li
             entry.pending.pop_front();
             continue;
         };
-        if entry.admitted.len() >= concurrency_limit(&live.spec) {
+        if entry.admitted.len() >= concurrency_limit(&live.spec)
+            || entry.backfills.in_the_way(&live.spec)
+        {
             break;
         }
         entry.pending.pop_front();

@@ -44,6 +44,7 @@ fn job(id: i64, spec: JobSpec) -> Job {
         next_fire_at: None,
         problem: String::new(),
         deleted: false,
+        calendars: Default::default(),
     }
 }
 

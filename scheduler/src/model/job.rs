@@ -1,12 +1,17 @@
 //! A job: what to run, when, where, and its policies.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{
     Payload,
+    calendar::Calendars,
     follow::Follow,
     ids::{AppId, JobId, PartitionId},
     retry::RetryPolicy,
@@ -190,6 +195,14 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
+    /// Resource names of the calendars that its schedules name, in order, each once.
+    pub fn calendars(&self) -> BTreeSet<&str> {
+        let names = self.schedules.iter().flat_map(|schedule| {
+            schedule.include_calendars.iter().chain(&schedule.exclude_calendars)
+        });
+        names.map(String::as_str).collect()
+    }
+
     /// Bound on waiting runs.
     pub fn max_queued(&self) -> u32 {
         if self.max_queued == 0 { MAX_QUEUED_DEFAULT } else { self.max_queued }
@@ -283,6 +296,8 @@ pub struct Job {
     pub problem: String,
     /// Set once deleted: the row stays while runs refer to it.
     pub deleted: bool,
+    /// The calendars that its schedules name, as they stood when the job was read.
+    pub calendars: Calendars,
 }
 
 impl Job {

@@ -1,6 +1,6 @@
 //! What becomes of fire times that passed while nobody dispatched.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use chrono::{DateTime, Utc};
 
@@ -32,20 +32,60 @@ pub struct Gap {
     pub more: bool,
 }
 
+/// What was decided about a job's fire times before: by a scheduler that died before it had settled
+/// all that was missed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decided {
+    /// Fire times with a row of their own.
+    pub alone: BTreeSet<DateTime<Utc>>,
+    /// Stretches that one SKIPPED row stands for, both ends included.
+    pub stretches: Vec<(DateTime<Utc>, DateTime<Utc>)>,
+}
+
+impl Decided {
+    /// The end of the stretch that the fire time is part of; the fire time itself when it has a
+    /// row of its own; `None` when nothing was decided about it.
+    pub fn until(&self, at: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let within = self.stretches.iter().find(|(first, last)| (*first..=*last).contains(&at));
+        within.map(|(_, last)| *last).or_else(|| self.alone.contains(&at).then_some(at))
+    }
+
+    /// Takes out what is decided. `after` gives the first fire time after an instant, for a gap too
+    /// long to list, whose begin was decided and whose rest was not.
+    pub fn take_out(
+        &self,
+        missed: &mut Missed,
+        after: impl Fn(DateTime<Utc>) -> Option<DateTime<Utc>>,
+    ) {
+        missed.newest.retain(|at| self.until(*at).is_none());
+        if let Some(first) = missed.first
+            && let Some(until) = self.until(first)
+        {
+            let next = after(until);
+            missed.first = next.filter(|next| missed.newest.first().is_some_and(|at| next < at));
+        }
+    }
+}
+
+/// How many missed fire times the job's policy makes up for at most.
+pub fn made_up_max(spec: &JobSpec) -> usize {
+    match (spec.misfire, spec.misfire_max) {
+        (MisfirePolicy::Skip, _) => 0,
+        (MisfirePolicy::FireOnce, _) => 1,
+        (MisfirePolicy::FireAll, 0) => MISFIRE_MAX_DEFAULT as usize,
+        (MisfirePolicy::FireAll, max) => max as usize,
+    }
+}
+
 /// The missed fire times (oldest first) that the job's policy makes up for, each as a run.
 pub fn make_up(spec: &JobSpec, missed: &[DateTime<Utc>], now: DateTime<Utc>) -> Vec<DateTime<Utc>> {
-    let keep = match spec.misfire {
-        MisfirePolicy::Skip => 0,
-        MisfirePolicy::FireOnce => 1,
-        MisfirePolicy::FireAll => {
-            let max =
-                if spec.misfire_max == 0 { MISFIRE_MAX_DEFAULT } else { spec.misfire_max } as usize;
-            let window = spec.misfire_window.unwrap_or(MISFIRE_WINDOW_DEFAULT);
-            let within = missed.iter().rev().take_while(|at| age(now, **at) <= window);
-            within.take(max).count()
-        }
+    let window = match spec.misfire {
+        MisfirePolicy::FireAll => spec.misfire_window.unwrap_or(MISFIRE_WINDOW_DEFAULT),
+        MisfirePolicy::FireOnce | MisfirePolicy::Skip => Duration::MAX,
     };
-    missed[missed.len().saturating_sub(keep)..].to_vec()
+    let within = missed.iter().rev().take_while(|at| age(now, **at) <= window);
+    let keep = within.take(made_up_max(spec)).count();
+    missed[missed.len() - keep..].to_vec()
 }
 
 /// What is left of the missed fire times once those in `made_up` are taken out.
@@ -72,7 +112,9 @@ pub fn explain(spec: &JobSpec, gap: &Gap) -> String {
     let policy = match spec.misfire {
         MisfirePolicy::Skip => "the misfire policy SKIP leaves them out",
         MisfirePolicy::FireOnce => "the misfire policy FIRE_ONCE makes up for the newest only",
-        MisfirePolicy::FireAll => "beyond the bounds of the misfire policy FIRE_ALL",
+        MisfirePolicy::FireAll => {
+            "the misfire policy FIRE_ALL makes up for the newest within its bounds only"
+        }
     };
     format!("{count} missed while no scheduler was serving; {policy}")
 }
@@ -98,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn x12_an_hour_of_outage_fires_none_one_or_all_of_six() {
+    fn an_hour_of_outage_fires_none_one_or_all_of_six() {
         let counts = [MisfirePolicy::Skip, MisfirePolicy::FireOnce, MisfirePolicy::FireAll]
             .map(|policy| make_up(&spec(policy), &hourly_gap().newest, at(61)).len());
         assert_eq!(counts, [0, 1, 6]);
@@ -129,6 +171,21 @@ mod tests {
         let gap = gap(&missed, &[at(60)]).expect("the old ones are left");
         assert_eq!((gap.first, gap.last, gap.more), (at(0), at(50), true));
         assert!(explain(&spec(MisfirePolicy::FireOnce), &gap).starts_with("more than"));
+    }
+
+    #[test]
+    fn what_was_decided_before_is_not_decided_again() {
+        let decided = Decided { alone: [at(40)].into(), stretches: vec![(at(10), at(30))] };
+        let mut missed = hourly_gap();
+        decided.take_out(&mut missed, |_| None);
+        assert_eq!(missed.newest, [at(50), at(60)]);
+        // Too long to list: the begin is decided, what follows it up to the listed ones is not.
+        let mut long = Missed { newest: vec![at(50), at(60)], first: Some(at(10)) };
+        decided.take_out(&mut long, |after| Some(after + chrono::TimeDelta::minutes(5)));
+        assert_eq!((long.first, long.newest.len()), (Some(at(35)), 2));
+        let mut whole = Missed { newest: vec![at(50), at(60)], first: Some(at(10)) };
+        decided.take_out(&mut whole, |_| Some(at(50)));
+        assert_eq!(whole.first, None);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Values and rules: no I/O, no async, no clock.
 
 pub mod app;
+pub mod backfill;
+pub mod calendar;
 pub mod executor;
 pub mod follow;
+pub mod forecast;
 pub mod ids;
 pub mod job;
 pub mod log;

@@ -1,6 +1,10 @@
 //! Which runs a job's schedules make within a stretch of time.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -11,6 +15,9 @@ use super::{
     schedule::{Compiled, SPREAD_MAX, ScheduleError},
 };
 
+/// Fire times between the end of a pause and what is planned already, which are planned with it.
+const RESUMED_FIRES_MAX: usize = 1_000;
+
 /// The schedules of a job made ready, in their order; on failure the faults with their index.
 ///
 /// # Errors
@@ -19,12 +26,17 @@ pub fn compile_all(job: &Job) -> Result<Vec<Arc<Compiled>>, Vec<(usize, Schedule
     let mut compiled = Vec::with_capacity(job.spec.schedules.len());
     let mut faults = Vec::new();
     for (index, schedule) in job.spec.schedules.iter().enumerate() {
-        match schedule.compile() {
+        match schedule.compile_with(&job.calendars) {
             Ok(ready) => compiled.push(Arc::new(ready)),
             Err(found) => faults.extend(found.into_iter().map(|fault| (index, fault))),
         }
     }
     if faults.is_empty() { Ok(compiled) } else { Err(faults) }
+}
+
+/// Faults of schedules in one line.
+pub fn in_words<'a>(faults: impl Iterator<Item = &'a ScheduleError>) -> String {
+    faults.map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; ")
 }
 
 /// The runs that the job's schedules make for fire times after `from` and before `until`, both
@@ -58,6 +70,13 @@ pub fn replan(
     runs
 }
 
+/// The runs of a job that was just resumed: all of its fire times since its pause ended that its
+/// partition counts as planned. The pause may have ended a little before anybody noticed.
+pub fn resumed_fires(job: &Job, planned_until: DateTime<Utc>) -> Vec<NewRun> {
+    let compiled = compile_all(job).unwrap_or_default();
+    fires_between(job, &compiled, job.effective_from, planned_until, RESUMED_FIRES_MAX)
+}
+
 /// Fire times of each schedule after what `from` says for its spread offset.
 fn collect(
     job: &Job,
@@ -87,6 +106,29 @@ fn collect(
     runs.map(|(fire_at, due_at)| planned_run(job, fire_at, due_at)).collect()
 }
 
+/// The fire times that the schedules name from `start` on and before `end`, in order, each once; at
+/// most the first `max`. Neither the job's state nor what it was told to fire from counts.
+pub fn fire_times(
+    job: &Job,
+    compiled: &[Arc<Compiled>],
+    start: DateTime<Utc>,
+    end: DateTime<Utc>,
+    max: usize,
+) -> Vec<DateTime<Utc>> {
+    let mut found = BTreeSet::new();
+    for schedule in compiled {
+        let mut after = start - TimeDelta::milliseconds(1);
+        for _ in 0..max {
+            match schedule.next_fire(after, job.created_at) {
+                Some(fire) if fire < end => after = fire,
+                _ => break,
+            }
+            found.insert(after);
+        }
+    }
+    found.into_iter().take(max).collect()
+}
+
 /// The first fire time after `after` of any of the schedules; `None` when there is none any more,
 /// or only ends of runs make one.
 pub fn next_fire(
@@ -96,6 +138,14 @@ pub fn next_fire(
 ) -> Option<DateTime<Utc>> {
     let after = after.max(job.effective_from);
     compiled.iter().filter_map(|schedule| schedule.next_fire(after, job.created_at)).min()
+}
+
+/// Why none of the schedules that are not over fires any more, when their calendars are to blame.
+pub fn shut_out(job: &Job, compiled: &[Arc<Compiled>], now: DateTime<Utc>) -> Option<String> {
+    let from = now.max(job.effective_from);
+    let mut left = compiled.iter().filter(|c| !c.never_fires(from, job.created_at));
+    let first = left.next()?.closed_for_good(from, job.created_at)?;
+    left.all(|c| c.closed_for_good(from, job.created_at).is_some()).then_some(first)
 }
 
 /// How much later than its fire time a run of the job is due: a hash of its name.
@@ -127,6 +177,7 @@ pub fn delay(compiled: &[Arc<Compiled>]) -> Option<Duration> {
 mod tests {
     use super::*;
     use crate::model::{
+        calendar::Calendars,
         ids::{AppId, JobId},
         job::JobSpec,
         schedule::{Schedule, Trigger},
@@ -160,6 +211,7 @@ mod tests {
             next_fire_at: None,
             problem: String::new(),
             deleted: false,
+            calendars: Calendars::default(),
         };
         let compiled = compile_all(&job).expect("good schedules");
         (job, compiled)

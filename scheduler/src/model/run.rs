@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Payload,
+    backfill::BackfillGroup,
     follow::Follow,
     ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
     shards::Part,
@@ -263,6 +264,9 @@ pub struct RunExtra {
     /// Goes to this executor only.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub target_executor: String,
+    /// For a run of a backfill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backfill: Option<BackfillGroup>,
 }
 
 fn is_zero(value: &u32) -> bool {
@@ -374,6 +378,11 @@ impl OpenRun {
     /// The current attempt.
     pub fn attempt_ref(&self) -> AttemptRef {
         AttemptRef { run: self.id, attempt: self.attempt, fence: self.fence }
+    }
+
+    /// Since when it waits for an executor: since it was due, or was made for a fire time long past.
+    pub fn waits_since(&self) -> DateTime<Utc> {
+        self.due_at.max(self.created_at)
     }
 
     /// Planned, not yet due: shown as SCHEDULED and left out of lists and counts.

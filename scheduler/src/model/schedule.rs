@@ -13,6 +13,7 @@
 //! instants over the zone's clock changes. Cron schedules end with the year 2100, the last one the
 //! crate knows.
 
+mod allow;
 mod days;
 mod describe;
 mod every;
@@ -32,9 +33,11 @@ use std::time::Duration;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::calendar::Calendars;
+
 pub use fault::{Reason, ScheduleError};
 pub use plan::Compiled;
-pub use preview::{PREVIEW_COUNT_MAX, Preview, preview};
+pub use preview::{PREVIEW_COUNT_MAX, Preview, preview, preview_with};
 pub use zone::tzdata_version;
 
 /// Shortest interval, delay and `@every` period.
@@ -47,6 +50,8 @@ pub const SPREAD_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub const CRON_TEXT_MAX: usize = 1024;
 /// Most excluded dates of one schedule.
 pub const EXCLUDED_DATES_MAX: usize = 1000;
+/// Last year with fire times of cron: the last one that the cron crate knows.
+const LAST_YEAR: i32 = 2100;
 
 /// Whose cron it is: they number weekdays and join the two day fields differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -109,9 +114,9 @@ pub struct Schedule {
     pub spread: Duration,
     /// Local dates without fire times; at most [`EXCLUDED_DATES_MAX`].
     pub excluded_dates: Vec<NaiveDate>,
-    /// Names of calendars of which one must include the day; resolved by the caller.
+    /// Resource names of calendars of which one must cover the fire time; empty means no such rule.
     pub include_calendars: Vec<String>,
-    /// Names of calendars that take days out; resolved by the caller.
+    /// Resource names of calendars whose days and windows have no fire times.
     pub exclude_calendars: Vec<String>,
 }
 
@@ -122,6 +127,19 @@ impl Schedule {
     /// Every fault found, in the order of the fields. A schedule that is well formed but never
     /// fires is no fault here, see [`Compiled::check_fires`].
     pub fn compile(&self) -> Result<Compiled, Vec<ScheduleError>> {
-        plan::compile(self)
+        self.compile_with(&Calendars::default())
+    }
+
+    /// The same with the calendars that the schedule names.
+    ///
+    /// # Errors
+    /// As [`Schedule::compile`], and each calendar that is missing.
+    pub fn compile_with(&self, calendars: &Calendars) -> Result<Compiled, Vec<ScheduleError>> {
+        plan::compile(self, calendars)
+    }
+
+    /// Whether calendars have a say in when it fires.
+    pub fn names_calendars(&self) -> bool {
+        !self.include_calendars.is_empty() || !self.exclude_calendars.is_empty()
     }
 }

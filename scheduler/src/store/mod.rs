@@ -18,6 +18,7 @@ mod fields;
 pub mod log_chunk;
 pub mod ops;
 pub mod postgres;
+pub mod schedules;
 pub mod sqlite;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use crate::model::{
     run::{OpenRun, RunRecord},
 };
 use ops::*;
+pub use schedules::{BACKFILL_RUNS_MAX, ScheduleStore};
 
 pub use families::FamilyStore;
 
@@ -103,7 +105,7 @@ pub enum Topic {
 
 /// The store. All methods are safe to call from many tasks at once.
 #[async_trait]
-pub trait Store: FamilyStore + Send + Sync + 'static {
+pub trait Store: FamilyStore + ScheduleStore {
     // ---- system ------------------------------------------------------------------------------
 
     /// `sqlite` or `postgres`.

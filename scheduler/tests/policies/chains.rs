@@ -172,6 +172,7 @@ async fn a_deleted_child_leaves_the_others_working_and_a_paused_one_starts() {
         delete: false,
         drop_due: true,
         restart_schedule: false,
+        problem: None,
         updated_by: "test".to_owned(),
     };
     let none = || Box::new(|_: &_| Vec::new());

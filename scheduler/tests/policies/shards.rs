@@ -286,6 +286,7 @@ async fn a_pause_leaves_the_shards_of_a_run_that_goes_on() {
         delete: false,
         drop_due: true,
         restart_schedule: false,
+        problem: None,
         updated_by: "test".to_owned(),
     };
     let none = Box::new(|_: &_| Vec::new());

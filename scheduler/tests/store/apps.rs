@@ -82,6 +82,7 @@ pub(crate) async fn an_app_with_jobs_or_open_runs_stays(f: &Fixture) {
         delete: true,
         drop_due: true,
         restart_schedule: false,
+        problem: None,
         updated_by: "me".to_owned(),
     };
     f.store.change_job(job.id, &delete, nothing(), at(20)).await.expect("deleted");

@@ -10,7 +10,7 @@ use super::fixture::Fixture;
 /// JSON that is no job's spec, in both databases.
 const NO_SPEC: &str = r#"{"handler": 7}"#;
 
-pub(crate) async fn a_job_that_can_t_be_read_has_a_problem_and_leaves_the_others_whole(
+pub(crate) async fn r11_a_job_that_can_t_be_read_has_a_problem_and_leaves_the_others_whole(
     f: &Fixture,
 ) {
     let (bad, good) = (f.job("bad").await, f.job("good").await);

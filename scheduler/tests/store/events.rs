@@ -89,6 +89,7 @@ pub(crate) async fn the_last_word_on_a_run_counts(f: &Fixture) {
         delete,
         drop_due: true,
         restart_schedule: false,
+        problem: None,
         updated_by: "me".to_owned(),
     };
     let replan = Box::new(|input: &ReplanInput| vec![fire(&input.job, at(10))]);

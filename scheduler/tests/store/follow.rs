@@ -181,6 +181,7 @@ pub(crate) async fn a_run_that_exists_or_whose_job_is_gone_is_not_started(f: &Fi
         delete: true,
         drop_due: true,
         restart_schedule: false,
+        problem: None,
         updated_by: "me".to_owned(),
     };
     f.store.change_job(gone.id, &change, Box::new(|_| Vec::new()), at(15)).await.expect("deleted");

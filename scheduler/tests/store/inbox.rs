@@ -77,6 +77,7 @@ pub(crate) async fn the_inbox_names_runs_that_are_gone(f: &Fixture) {
         delete: true,
         drop_due: true,
         restart_schedule: false,
+        problem: None,
         updated_by: "me".to_owned(),
     };
     f.store.change_job(job.id, &delete, Box::new(|_| Vec::new()), at(23)).await.expect("deleted");

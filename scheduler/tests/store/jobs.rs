@@ -43,6 +43,7 @@ fn change() -> JobChange {
         delete: false,
         drop_due: false,
         restart_schedule: false,
+        problem: None,
         updated_by: "bob".to_owned(),
     }
 }
@@ -193,6 +194,7 @@ pub(crate) async fn a_pause_skips_the_due_runs_too_but_none_that_was_sent(f: &Fi
     let resume = JobChange {
         state: Some((JobState::Active, None, String::new())),
         restart_schedule: true,
+        problem: None,
         ..change()
     };
     f.store.change_job(job.id, &resume, runs_at(&[12, 14]), at(13)).await.expect("resumed");

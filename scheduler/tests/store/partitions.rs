@@ -38,6 +38,7 @@ pub(crate) async fn every_change_of_a_job_raises_the_version_of_its_partition(f:
         delete: false,
         drop_due: false,
         restart_schedule: true,
+        problem: None,
         updated_by: "me".to_owned(),
     };
     f.store.change_job(job.id, &pause, Box::new(|_| Vec::new()), at(1)).await.expect("changed");

@@ -130,6 +130,7 @@ pub(crate) async fn a_deleted_job_stays_while_its_runs_do(f: &Fixture) {
         delete: true,
         drop_due: true,
         restart_schedule: false,
+        problem: None,
         updated_by: "me".to_owned(),
     };
     f.store.change_job(job.id, &delete, Box::new(|_| Vec::new()), at(1)).await.expect("deleted");

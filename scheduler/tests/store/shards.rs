@@ -168,6 +168,7 @@ pub(crate) async fn a_change_of_the_job_removes_no_shard(f: &Fixture) {
         delete: true,
         drop_due: true,
         restart_schedule: false,
+        problem: None,
         updated_by: "me".to_owned(),
     };
     f.store.change_job(job.id, &change, Box::new(|_| Vec::new()), at(15)).await.expect("deleted");

@@ -2,9 +2,12 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -12,14 +15,20 @@ use chrono::{DateTime, Utc};
 use clawjob_scheduler::{
     model::{
         app::{App, AppSpec},
+        calendar::{Calendar, CalendarSpec, Calendars},
         executor::Executor,
         ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
         job::Job,
+        misfire::Decided,
         principal::Token,
         run::{OpenRun, RunRecord},
         shards::Split,
     },
-    store::{FamilyStore, Result, Store, StoreError, Topic, ops::*},
+    store::{
+        FamilyStore, Result, ScheduleStore, Store, StoreError, Topic,
+        ops::*,
+        schedules::{Backfill, Backfilled, CalendarQuery, NewCalendar, ReplanEach},
+    },
 };
 use tokio::sync::broadcast;
 
@@ -62,29 +71,10 @@ impl Flaky {
 }
 
 macro_rules! forward {
-    (families: $(async fn $name:ident(&self $(, $arg:ident: $ty:ty)*) -> $ret:ty;)*) => {
+    (impl $store:ident { $($own:item)* } $(async fn $name:ident(&self $(, $arg:ident: $ty:ty)*) -> $ret:ty;)*) => {
         #[async_trait]
-        impl FamilyStore for Flaky {
-            $(async fn $name(&self $(, $arg: $ty)*) -> $ret {
-                self.check()?;
-                self.inner.$name($($arg),*).await
-            })*
-        }
-    };
-    ($(async fn $name:ident(&self $(, $arg:ident: $ty:ty)*) -> $ret:ty;)*) => {
-        #[async_trait]
-        impl Store for Flaky {
-            fn kind(&self) -> &'static str {
-                self.inner.kind()
-            }
-
-            fn hints(&self) -> broadcast::Receiver<Topic> {
-                self.inner.hints()
-            }
-
-            async fn close(&self) {
-                self.inner.close().await;
-            }
+        impl $store for Flaky {
+            $($own)*
 
             $(async fn $name(&self $(, $arg: $ty)*) -> $ret {
                 self.check()?;
@@ -96,7 +86,7 @@ macro_rules! forward {
 }
 
 forward! {
-    families:
+    impl FamilyStore {}
     async fn split_run(&self, parent: AttemptRef, split: &Split, now: DateTime<Utc>) -> Result<bool>;
     async fn start_parents(&self, parents: &[(RunId, DateTime<Utc>)]) -> Result<()>;
     async fn load_outputs(&self, runs: &[RunId]) -> Result<Vec<(RunId, clawjob_scheduler::model::Payload)>>;
@@ -104,6 +94,19 @@ forward! {
 }
 
 forward! {
+    impl Store {
+        fn kind(&self) -> &'static str {
+            self.inner.kind()
+        }
+
+        fn hints(&self) -> broadcast::Receiver<Topic> {
+            self.inner.hints()
+        }
+
+        async fn close(&self) {
+            self.inner.close().await;
+        }
+    }
     async fn database_time(&self) -> Result<DateTime<Utc>>;
     async fn cluster_secret(&self, name: &str, fresh: Vec<u8>) -> Result<Vec<u8>>;
     async fn put_node(&self, node: &NodeRow) -> Result<()>;
@@ -167,4 +170,16 @@ forward! {
     async fn revoke_token(&self, id: &str, now: DateTime<Utc>) -> Result<Token>;
     async fn touch_tokens(&self, ids: &[String], now: DateTime<Utc>) -> Result<()>;
     async fn prune(&self, keep: &Retention, now: DateTime<Utc>) -> Result<bool>;
+}
+
+forward! {
+    impl ScheduleStore {}
+    async fn create_calendar(&self, new: &NewCalendar, now: DateTime<Utc>) -> Result<Calendar>;
+    async fn get_calendar(&self, app: &str, name: &str) -> Result<Calendar>;
+    async fn list_calendars(&self, query: &CalendarQuery) -> Result<Vec<Calendar>>;
+    async fn load_calendars(&self, names: &BTreeSet<String>) -> Result<Calendars>;
+    async fn update_calendar(&self, id: i64, spec: &CalendarSpec, version: u64, replan: ReplanEach, now: DateTime<Utc>) -> Result<Calendar>;
+    async fn delete_calendar(&self, id: i64) -> Result<()>;
+    async fn load_decided(&self, spans: &[(JobId, DateTime<Utc>, DateTime<Utc>)]) -> Result<Vec<(JobId, Decided)>>;
+    async fn backfill(&self, backfill: &Backfill, now: DateTime<Utc>) -> Result<Backfilled>;
 }

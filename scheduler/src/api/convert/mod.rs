@@ -4,6 +4,7 @@
 //! value (a duration, `max_queued` 0 …) is stored and shown as absent, so that a later change of the
 //! server's default reaches the job; enums and the retry policy are shown as they take effect.
 
+pub mod calendar;
 pub mod etag;
 pub mod job;
 pub mod names;

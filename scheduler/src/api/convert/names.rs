@@ -76,6 +76,11 @@ pub fn run(app: &str, run: RunId) -> String {
     format!("apps/{app}/runs/{run}")
 }
 
+/// The name of a calendar.
+pub fn calendar(app: &str, calendar: &str) -> String {
+    format!("apps/{app}/calendars/{calendar}")
+}
+
 /// The name of an executor.
 pub fn executor(app: &str, executor: &str) -> String {
     format!("apps/{app}/executors/{executor}")
@@ -110,6 +115,20 @@ pub fn parse_job(field: &str, text: &str, bad: &mut Violations) -> Option<JobNam
         return bad_id(field, "job", job, bad);
     }
     Some(JobName { app: app.to_owned(), job: job.to_owned() })
+}
+
+/// Reads `apps/{app}/calendars/{calendar}` into both ids.
+pub fn parse_calendar(field: &str, text: &str, bad: &mut Violations) -> Option<(String, String)> {
+    let Some((app, calendar)) = split(text, "calendars") else {
+        return bad_form(field, text, "apps/{app}/calendars/{calendar}", bad);
+    };
+    if !is_id(app) {
+        return bad_id(field, "app", app, bad);
+    }
+    if !is_id(calendar) {
+        return bad_id(field, "calendar", calendar, bad);
+    }
+    Some((app.to_owned(), calendar.to_owned()))
 }
 
 /// Reads `apps/{app}/runs/{ulid}`.

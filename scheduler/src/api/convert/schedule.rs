@@ -1,15 +1,15 @@
 //! Schedules. Bounds and cron are the model's affair; here is only what the message can get wrong.
 
-use chrono::NaiveDate;
+use chrono::{DateTime, NaiveDate, Utc};
 use clawjob_proto::v1 as pb;
 
 use super::{enum_value, time};
 use crate::{
     api::status::Violations,
-    model::schedule::{Dialect, Schedule, Trigger},
+    model::schedule::{Dialect, EXCLUDED_DATES_MAX, Schedule, Trigger},
 };
 
-/// Form of `excluded_dates`.
+/// Form of dates.
 const DATE_FORM: &str = "%Y-%m-%d";
 
 /// Reads a schedule; `path` is the field it stands in, such as `job.schedules[0]`.
@@ -27,7 +27,12 @@ pub fn from_proto(path: &str, schedule: &pb::Schedule, bad: &mut Violations) -> 
             .as_ref()
             .map(|spread| well_formed(&format!("{path}.spread"), spread, bad))
             .unwrap_or_default(),
-        excluded_dates: excluded_dates(path, &schedule.excluded_dates, bad),
+        excluded_dates: dates(
+            &format!("{path}.excluded_dates"),
+            &schedule.excluded_dates,
+            EXCLUDED_DATES_MAX,
+            bad,
+        ),
         include_calendars: schedule.include_calendars.clone(),
         exclude_calendars: schedule.exclude_calendars.clone(),
     }
@@ -75,18 +80,30 @@ fn dialect(field: &str, number: i32, bad: &mut Violations) -> Option<Dialect> {
     }
 }
 
-fn excluded_dates(path: &str, dates: &[String], bad: &mut Violations) -> Vec<NaiveDate> {
+/// Reads dates of the years 1970 to 9999, at most `max`; `field` is the list they stand in.
+pub fn dates(field: &str, dates: &[String], max: usize, bad: &mut Violations) -> Vec<NaiveDate> {
+    if dates.len() > max {
+        bad.invalid(field, format!("has {} dates; use at most {max}", dates.len()));
+        return Vec::new();
+    }
     let mut read = Vec::with_capacity(dates.len());
     for (index, text) in dates.iter().enumerate() {
         match NaiveDate::parse_from_str(text, DATE_FORM) {
             Ok(date) if text.len() == "2000-01-01".len() => read.push(date),
             _ => bad.invalid(
-                format!("{path}.excluded_dates[{index}]"),
+                format!("{field}[{index}]"),
                 "is no date; write it as YYYY-MM-DD, such as 2026-12-25",
             ),
         }
     }
     read
+}
+
+/// Hour and minute of an instant on the wall clock of a zone; `None` when the zone is unknown.
+pub fn wall_clock(at: DateTime<Utc>, zone: &str) -> Option<String> {
+    let zone = if zone.is_empty() { "UTC" } else { zone };
+    let at = jiff::Timestamp::from_second(at.timestamp()).ok()?;
+    Some(at.in_tz(zone).ok()?.strftime("%H:%M").to_string())
 }
 
 /// A schedule as shown.

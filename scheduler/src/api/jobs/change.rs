@@ -8,12 +8,13 @@ use clawjob_proto::v1 as pb;
 use crate::{
     api::{convert, validate},
     model::{
+        calendar::Calendars,
         ids::{AppId, JobId},
         job::{Job, JobSpec, JobState},
         plan,
         schedule::Compiled,
     },
-    store::ops::{JobChange, Replan},
+    store::ops::{JobChange, NewRun, Replan, ReplanInput},
 };
 
 /// Tries of a change whose job is changed by others at the same time.
@@ -43,6 +44,7 @@ pub(super) fn draft(app: &str, name: &str, state: JobState, now: DateTime<Utc>) 
         next_fire_at: None,
         problem: String::new(),
         deleted: false,
+        calendars: Calendars::default(),
     }
 }
 
@@ -55,16 +57,28 @@ pub(super) fn no_change(updated_by: String) -> JobChange {
         delete: false,
         drop_due: false,
         restart_schedule: false,
+        problem: None,
         updated_by,
     }
 }
 
-/// Plans the changed job anew by its schedules.
+/// Plans the changed job anew by its schedules. Calendars are read within the transaction: what
+/// they cover may have changed since the schedules were checked.
 pub(super) fn replan(compiled: Vec<Arc<Compiled>>) -> Replan {
     Box::new(move |input| {
         let until = input.partition.planned_until;
+        let compiled = match input.job.spec.calendars().is_empty() {
+            true => compiled,
+            false => plan::compile_all(&input.job).unwrap_or_default(),
+        };
         plan::replan(&input.job, &compiled, input.now, until, REPLAN_MAX)
     })
+}
+
+/// Plans a job anew whose calendars changed.
+pub(in crate::api) fn replan_each(input: &ReplanInput) -> Vec<NewRun> {
+    let compiled = plan::compile_all(&input.job).unwrap_or_default();
+    plan::replan(&input.job, &compiled, input.now, input.partition.planned_until, REPLAN_MAX)
 }
 
 /// A job as shown at `now`, with the next fire time worked out where the stored one, which the
@@ -73,9 +87,16 @@ pub(in crate::api) fn shown(job: &Job, now: DateTime<Utc>) -> pb::Job {
     let mut shown = job.clone();
     if job.state != JobState::Active {
         shown.next_fire_at = None;
-    } else if job.next_fire_at.is_none_or(|at| at <= now) {
-        shown.next_fire_at =
-            plan::compile_all(job).ok().and_then(|compiled| plan::next_fire(job, &compiled, now));
+    } else if job.problem.is_empty() && job.next_fire_at.is_none_or(|at| at <= now) {
+        match plan::compile_all(job) {
+            Ok(compiled) => {
+                shown.next_fire_at = plan::next_fire(job, &compiled, now);
+                if shown.next_fire_at.is_none() {
+                    shown.problem = plan::shut_out(job, &compiled, now).unwrap_or_default();
+                }
+            }
+            Err(faults) => shown.problem = plan::in_words(faults.iter().map(|(_, fault)| fault)),
+        }
     }
     convert::job::to_proto(&shown)
 }

@@ -1,27 +1,31 @@
 //! Reading jobs, and previewing schedules.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use clawjob_proto::v1 as pb;
 use serde::{Deserialize, Serialize};
 
 use super::{JobsService, change::shown};
 use crate::{
     api::{
+        calendars,
         caller::Caller,
         convert::{names, schedule, time},
         filter, paging, scope,
         status::{ApiError, ApiResult, Violations},
     },
     model::{
+        forecast::Crowd,
         ids::JobId,
         job::Job,
-        schedule::{PREVIEW_COUNT_MAX, preview},
+        schedule::{PREVIEW_COUNT_MAX, Preview, Schedule, Trigger, preview_with},
     },
     store::ops::{Condition, JobKey, JobOrder, JobQuery, RunQuery, Scheduled},
 };
 
 /// Fire times of a preview when the caller names no count.
 const PREVIEW_COUNT_DEFAULT: usize = 10;
+/// A schedule that fires more often is not told of quieter minutes: it has no minute of its own.
+const SELDOM: TimeDelta = TimeDelta::minutes(10);
 
 /// Where a page of jobs ended, as its token carries it.
 #[derive(Serialize, Deserialize)]
@@ -122,15 +126,17 @@ impl JobsService {
         Ok(pb::ListJobRevisionsResponse { jobs, next_page_token })
     }
 
-    pub(super) fn preview(
+    pub(super) async fn preview(
         &self,
+        caller: &Caller,
         request: &pb::PreviewScheduleRequest,
     ) -> ApiResult<pb::PreviewScheduleResponse> {
         let now = self.api.clock.now();
         let mut bad = Violations::new();
-        if !request.parent.is_empty() {
-            names::parse_parent("parent", &request.parent, &mut bad);
-        }
+        let parent = match request.parent.as_str() {
+            "" => None,
+            parent => names::parse_parent("parent", parent, &mut bad),
+        };
         let count = match usize::try_from(request.count) {
             Ok(0) => PREVIEW_COUNT_DEFAULT,
             Ok(count) if count <= PREVIEW_COUNT_MAX => count,
@@ -145,7 +151,9 @@ impl JobsService {
             return Err(bad.finish().err().unwrap_or_else(|| ApiError::internal("no schedule")));
         };
         let schedule = schedule::from_proto("schedule", given, &mut bad);
-        let preview = match preview(&schedule, after.unwrap_or(now), now, count) {
+        let calendars = calendars::of_schedule(&self.api, caller, &schedule).await?;
+        let after = after.unwrap_or(now);
+        let preview = match preview_with(&schedule, &calendars, after, now, count) {
             Ok(preview) => Some(preview),
             Err(faults) => {
                 for fault in faults {
@@ -156,7 +164,15 @@ impl JobsService {
             }
         };
         bad.finish()?;
-        let Some(preview) = preview else { return Ok(pb::PreviewScheduleResponse::default()) };
+        let Some(mut preview) = preview else {
+            return Ok(pb::PreviewScheduleResponse::default());
+        };
+        let parent = parent.unwrap_or(names::Parent::All);
+        if let Some(at) = crowdable(&schedule, &preview)
+            && let Some(crowd) = self.crowd(caller, &parent, at, now).await
+        {
+            preview.warnings.push(in_words(&crowd, at, &schedule));
+        }
         Ok(pb::PreviewScheduleResponse {
             fire_times: preview.fire_times.into_iter().map(time::instant_to_proto).collect(),
             warnings: preview.warnings,
@@ -164,6 +180,27 @@ impl JobsService {
             description: preview.description,
         })
     }
+}
+
+/// The fire time to look at for a crowd: the first of a cron schedule that fires at set minutes, at
+/// most once in ten minutes.
+fn crowdable(schedule: &Schedule, preview: &Preview) -> Option<DateTime<Utc>> {
+    let seldom = |pair: &[DateTime<Utc>]| pair[1] - pair[0] >= SELDOM;
+    let cron = matches!(schedule.trigger, Trigger::Cron { .. });
+    (cron && preview.fire_times.windows(2).all(seldom)).then_some(*preview.fire_times.first()?)
+}
+
+fn in_words(crowd: &Crowd, at: DateTime<Utc>, schedule: &Schedule) -> String {
+    let zone = schedule.time_zone.as_str();
+    let clock =
+        |at| schedule::wall_clock(at, zone).unwrap_or_else(|| at.format("%H:%M").to_string());
+    format!(
+        "{} jobs fire at {}, the minute of the next fire time; {} has only {}",
+        crowd.jobs,
+        clock(at),
+        clock(crowd.quiet),
+        crowd.quiet_jobs
+    )
 }
 
 fn key_of(job: &Job) -> Key {

@@ -1,7 +1,5 @@
 //! Pausing and resuming jobs.
 
-use std::sync::Arc;
-
 use clawjob_proto::v1 as pb;
 
 use super::{
@@ -17,10 +15,10 @@ use crate::{
     },
     model::{
         job::{Job, JobState},
-        plan,
-        schedule::Compiled,
+        plan::resumed_fires,
+        run::NewRun,
     },
-    store::ops::JobChange,
+    store::ops::{JobChange, Replan, ReplanInput},
 };
 
 /// Longest reason of a pause or a cancel, in characters.
@@ -51,7 +49,7 @@ impl JobsService {
             drop_due: true,
             ..no_change(caller.principal())
         };
-        self.set_state(&job, change, Vec::new(), "job paused").await
+        self.set_state(&job, change, replan(Vec::new()), "job paused").await
     }
 
     pub(super) async fn resume(
@@ -70,22 +68,25 @@ impl JobsService {
             restart_schedule: true,
             ..no_change(caller.principal())
         };
-        // One that can't be compiled has its problem shown and plans nothing.
-        let compiled = plan::compile_all(&job).unwrap_or_default();
-        self.set_state(&job, change, compiled, "job resumed").await
+        self.set_state(&job, change, Box::new(resumed), "job resumed").await
     }
 
     async fn set_state(
         &self,
         job: &Job,
         change: JobChange,
-        compiled: Vec<Arc<Compiled>>,
+        replan: Replan,
         what: &'static str,
     ) -> ApiResult<pb::Job> {
         let now = self.api.clock.now();
-        let changed = self.api.store.change_job(job.id, &change, replan(compiled), now).await;
+        let changed = self.api.store.change_job(job.id, &change, replan, now).await;
         let changed = changed.map_err(|e| ApiError::of_store(Kind::Job, job.resource_name(), e))?;
         tracing::info!(job = changed.resource_name(), "{what}");
         Ok(shown(&changed, now))
     }
+}
+
+/// Plans a resumed job. One that can't be compiled has its problem shown and plans nothing.
+fn resumed(input: &ReplanInput) -> Vec<NewRun> {
+    resumed_fires(&input.job, input.partition.planned_until)
 }

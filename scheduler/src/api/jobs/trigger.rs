@@ -84,7 +84,12 @@ impl JobsService {
     }
 
     /// The job, if it can run, on an executor that exists.
-    async fn ready(&self, name: &str, executor: &str, target: Option<&str>) -> ApiResult<Job> {
+    pub(super) async fn ready(
+        &self,
+        name: &str,
+        executor: &str,
+        target: Option<&str>,
+    ) -> ApiResult<Job> {
         let job = self.find_named("name", name).await?;
         if job.spec.handler.is_empty() {
             let why = format!("its stored content can't be read: {}", job.problem);

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     api::{
+        calendars,
         caller::Caller,
         cancel,
         convert::{
@@ -68,6 +69,7 @@ impl JobsService {
         let state = new_state(job, &mut bad);
         let mut spec = spec_from_proto(job, self.api.settings.params_bytes_max, &mut bad);
         let mut frame = draft(&name.app, &name.job, state, now);
+        frame.calendars = calendars::of_job(&self.api, caller, &frame, &spec).await?;
         let compiled = validate::job(&frame, &mut spec, now, &mut bad);
         self.check_chains(caller, name, &frame.spec, &spec, &mut bad).await?;
         bad.finish()?;
@@ -178,12 +180,13 @@ impl JobsService {
     async fn store_spec(
         &self,
         caller: &Caller,
-        current: Job,
+        mut current: Job,
         mut spec: JobSpec,
         mut bad: Violations,
         validate_only: bool,
         now: chrono::DateTime<chrono::Utc>,
     ) -> ApiResult<Option<Job>> {
+        current.calendars = calendars::of_job(&self.api, caller, &current, &spec).await?;
         let compiled = validate::job(&current, &mut spec, now, &mut bad);
         let name = JobName { app: current.app_name.to_string(), job: current.name.to_string() };
         self.check_chains(caller, &name, &current.spec, &spec, &mut bad).await?;

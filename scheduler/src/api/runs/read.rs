@@ -28,6 +28,7 @@ use crate::{
         ids::{JobId, RunId},
         job::JobSpec,
         run::{RunRecord, RunState},
+        schedule::Schedule,
     },
     store::{
         StoreError,
@@ -37,6 +38,8 @@ use crate::{
 
 /// Longest wait of WaitRun; a longer one is cut.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Clocks change at full quarters of an hour, in seconds.
+const QUARTER: i64 = 900;
 /// A run that is waited for is looked at so often even if nobody said that it changed.
 const WAIT_SWEEP: Duration = Duration::from_secs(1);
 
@@ -169,9 +172,32 @@ pub(in crate::api) async fn show(
             let since = out_of_contact(api, &record).await?;
             attempt.disconnected_since = since.map(time::instant_to_proto);
         }
+        if run.state_message.is_empty()
+            && let Some(spec) = &spec
+        {
+            run.state_message = moved_remark(&record, spec).unwrap_or_default();
+        }
         shown.push(run);
     }
     Ok(shown)
+}
+
+/// A word on a run whose fire time a clock change moved: it is not where the schedule names it.
+fn moved_remark(record: &RunRecord, spec: &JobSpec) -> Option<String> {
+    // No clock changes at another instant.
+    let on_the_quarter = record.run.fire_at.timestamp() % QUARTER == 0;
+    if !record.run.trigger.is_planned() || !on_the_quarter {
+        return None;
+    }
+    let mut zoned = spec.schedules.iter().filter(|schedule| !schedule.time_zone.is_empty());
+    zoned.find_map(|schedule| {
+        let bare = Schedule {
+            include_calendars: Vec::new(),
+            exclude_calendars: Vec::new(),
+            ..schedule.clone()
+        };
+        bare.compile().ok()?.moved_remark(record.run.fire_at)
+    })
 }
 
 /// Since when the executor of the run's current attempt has no session.

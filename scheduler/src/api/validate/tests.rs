@@ -32,6 +32,7 @@ fn frame() -> Job {
         next_fire_at: None,
         problem: String::new(),
         deleted: false,
+        calendars: Default::default(),
     }
 }
 
@@ -143,15 +144,10 @@ fn what_this_server_cannot_do_is_refused_and_never_ignored() {
     type Change = (&'static str, fn(&mut JobSpec));
     let changes: &[Change] = &[
         ("job.overlap", |spec| spec.overlap = OverlapPolicy::Replace),
-        ("job.misfire", |spec| spec.misfire = MisfirePolicy::FireAll),
         ("job.placement.route", |spec| spec.placement.route = RouteStrategy::ConsistentHash),
         ("job.placement.route", |spec| spec.placement.route = RouteStrategy::Failover),
         ("job.placement.route_key", |spec| spec.placement.route_key = "k".to_owned()),
         ("job.placement.busy_threshold", |spec| spec.placement.busy_threshold = 0.5),
-        ("job.schedules[0].include_calendars", |spec| {
-            spec.schedules =
-                vec![Schedule { include_calendars: vec!["c".to_owned()], ..cron("* * * * *") }];
-        }),
     ];
     for &(field, change) in changes {
         let (reason, message) = fault(change);
@@ -169,6 +165,23 @@ fn what_this_server_cannot_do_is_refused_and_never_ignored() {
         let placement = Placement { route, ..Placement::default() };
         check(&mut JobSpec { placement, ..good() }).expect("supported");
     }
+}
+
+#[test]
+fn a_calendar_that_is_not_there_is_told_with_its_place() {
+    let (reason, message) = fault(|spec| {
+        spec.schedules = vec![
+            cron("* * * * *"),
+            Schedule {
+                include_calendars: vec!["apps/a/calendars/c".to_owned()],
+                exclude_calendars: vec!["holidays".to_owned(); 9],
+                ..cron("* * * * *")
+            },
+        ];
+    });
+    assert_eq!(reason, "CALENDAR_NOT_FOUND", "{message}");
+    assert!(message.contains("job.schedules[1].include_calendars: `apps/a"), "{message}");
+    assert!(message.contains("job.schedules[1].exclude_calendars: has 9"), "{message}");
 }
 
 #[test]

@@ -11,6 +11,8 @@ pub enum Reason {
     NeverFires,
     /// A duration, an instant or a count is outside its bounds.
     OutOfRange,
+    /// There is no calendar of that name.
+    CalendarUnknown,
 }
 
 impl Reason {
@@ -21,6 +23,7 @@ impl Reason {
             Reason::TimeZoneUnknown => "TIME_ZONE_UNKNOWN",
             Reason::NeverFires => "NEVER_FIRES",
             Reason::OutOfRange => "OUT_OF_RANGE",
+            Reason::CalendarUnknown => "CALENDAR_NOT_FOUND",
         }
     }
 }

@@ -4,10 +4,9 @@ use std::str::FromStr;
 
 use chrono::{DateTime, Datelike, NaiveDate, Utc};
 
+use super::LAST_YEAR;
 use super::spec::{Spec, members};
 
-/// Last year with fire times: the last one that the cron crate knows.
-const LAST_YEAR: i32 = 2100;
 /// Fire times begin with 1970.
 const FIRST_LOCAL: i64 = 0;
 const DAY: i64 = 86_400;

@@ -1,21 +1,24 @@
 //! A schedule made ready: checked, its zone loaded, its next fire time computable.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 
+use super::allow::Allow;
 use super::fault::{Reason, ScheduleError, quote};
 use super::local::Finder;
 use super::spec::Parsed;
 use super::zone::Zone;
 use super::{
-    Dialect, EXCLUDED_DATES_MAX, PERIOD_MAX, PERIOD_MIN, SPREAD_MAX, Schedule, Trigger, parse, walk,
+    Dialect, EXCLUDED_DATES_MAX, LAST_YEAR, PERIOD_MAX, PERIOD_MIN, SPREAD_MAX, Schedule, Trigger,
+    parse, walk,
 };
+use crate::model::calendar::Calendars;
 
-/// Seconds of a day of the wall clock without a clock change.
-const DAY: i64 = 86_400;
+/// Closed stretches that one search passes. A schedule whose only day a calendar shuts out each
+/// week needs some 4,000 to reach the last year; each takes a microsecond or so.
+const CLOSED_STEPS_MAX: usize = 20_000;
 
 /// A checked schedule. Immutable and free of the job, so that equal schedules can share one.
 #[derive(Debug, Clone)]
@@ -27,7 +30,7 @@ pub struct Compiled {
     start: Option<i64>,
     end: Option<i64>,
     spread_ms: u64,
-    excluded: BTreeSet<NaiveDate>,
+    allow: Allow,
 }
 
 /// The trigger, made ready.
@@ -44,7 +47,10 @@ pub(super) enum Plan {
     None,
 }
 
-pub(super) fn compile(schedule: &Schedule) -> Result<Compiled, Vec<ScheduleError>> {
+pub(super) fn compile(
+    schedule: &Schedule,
+    calendars: &Calendars,
+) -> Result<Compiled, Vec<ScheduleError>> {
     let mut faults = Vec::new();
     let plan = plan(&schedule.trigger).unwrap_or_else(|mut found| {
         faults.append(&mut found);
@@ -71,6 +77,10 @@ pub(super) fn compile(schedule: &Schedule) -> Result<Compiled, Vec<ScheduleError
         );
         faults.push(out_of_range("excluded_dates", message));
     }
+    let allow = Allow::of(schedule, calendars).unwrap_or_else(|mut found| {
+        faults.append(&mut found);
+        Allow::default()
+    });
     match (zone, spread_ms) {
         (Some(zone), Some(spread_ms)) if faults.is_empty() => Ok(Compiled {
             plan,
@@ -79,7 +89,7 @@ pub(super) fn compile(schedule: &Schedule) -> Result<Compiled, Vec<ScheduleError
             start: schedule.start_at.map(|start| start.timestamp_millis()),
             end: schedule.end_at.map(|end| end.timestamp_millis()),
             spread_ms: u64::try_from(spread_ms).unwrap_or(0),
-            excluded: schedule.excluded_dates.iter().copied().collect(),
+            allow,
         }),
         _ => Err(faults),
     }
@@ -146,26 +156,57 @@ impl Compiled {
     /// The first fire time strictly after `after`, in whole milliseconds; `None`: never again.
     ///
     /// `anchor` is the job's creation; a schedule with a start counts from its start instead. It
-    /// matters for interval and `@every` only. Delays and calendars are the caller's affair: a
-    /// delay gives `None`, see [`Compiled::delay`].
+    /// matters for interval and `@every` only. A delay gives `None`, see
+    /// [`Compiled::next_delayed`].
     pub fn next_fire(&self, after: DateTime<Utc>, anchor: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.search(after, anchor, !self.allow.everything())
+    }
+
+    /// The search; `heeding` says whether excluded dates and calendars count.
+    fn search(
+        &self,
+        after: DateTime<Utc>,
+        anchor: DateTime<Utc>,
+        heeding: bool,
+    ) -> Option<DateTime<Utc>> {
         let anchor = self.start.unwrap_or_else(|| anchor.timestamp_millis());
         let mut after = after.timestamp_millis();
         if let Some(start) = self.start {
             after = after.max(start.saturating_sub(1));
         }
-        // Each excluded date is passed at once, in up to three steps when the clock changes on it.
-        for _ in 0..=3 * self.excluded.len() {
+        for _ in 0..CLOSED_STEPS_MAX {
             let fire = self.next_any(after, anchor)?;
             if self.end.is_some_and(|end| fire >= end) {
                 return None;
             }
-            if self.excluded.is_empty() {
-                return DateTime::from_timestamp_millis(fire);
+            let at = DateTime::from_timestamp_millis(fire)?;
+            if !heeding {
+                return Some(at);
             }
-            match self.excluded_until(fire) {
-                None => return DateTime::from_timestamp_millis(fire),
+            match self.allow.closed_until(fire, &self.zone) {
+                None => return Some(at),
+                // Nothing opens later: else an interval would be searched for for ever.
+                Some(_) if at.year() > LAST_YEAR => return None,
                 Some(until) => after = until - 1,
+            }
+        }
+        None
+    }
+
+    /// When a delay that counts from `from` is over: not before the start, and on a closed day not
+    /// before the next open one; `None` when that is never, or there is no delay.
+    pub fn next_delayed(&self, from: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let due = from.checked_add_signed(TimeDelta::from_std(self.delay()?).ok()?)?;
+        let start = self.start.and_then(DateTime::from_timestamp_millis);
+        let mut due = start.map_or(due, |start| start.max(due));
+        for _ in 0..CLOSED_STEPS_MAX {
+            if self.end.is_some_and(|end| due.timestamp_millis() >= end) {
+                return None;
+            }
+            match self.allow.closed_until(due.timestamp_millis(), &self.zone) {
+                None => return Some(due),
+                Some(_) if due.year() > LAST_YEAR => return None,
+                Some(until) => due = DateTime::from_timestamp_millis(until)?,
             }
         }
         None
@@ -188,20 +229,6 @@ impl Compiled {
         }
     }
 
-    /// The end of the excluded date on which this instant falls, or the clock change before it,
-    /// in milliseconds; `None` when its date is not excluded.
-    fn excluded_until(&self, fire: i64) -> Option<i64> {
-        let second = fire.div_euclid(1000);
-        let local = second + self.zone.offset_at(second);
-        let date = DateTime::from_timestamp(local, 0)?.date_naive();
-        if !self.excluded.contains(&date) {
-            return None;
-        }
-        let day_end = second + DAY - local.rem_euclid(DAY);
-        let change = self.zone.changes_after(second).next().map(|change| change.at);
-        Some(change.map_or(day_end, |at| at.min(day_end)).saturating_mul(1000))
-    }
-
     /// The pause after a run's end, for a delay trigger.
     pub fn delay(&self) -> Option<Duration> {
         match self.plan {
@@ -213,6 +240,16 @@ impl Compiled {
     /// Whether the ends of runs plan the next one, instead of [`Compiled::next_fire`].
     pub fn is_delay(&self) -> bool {
         self.delay().is_some()
+    }
+
+    /// Whether it fires only by hand.
+    pub fn is_by_hand(&self) -> bool {
+        matches!(self.plan, Plan::None)
+    }
+
+    /// Whether runs are due later than their fire time.
+    pub fn is_spread(&self) -> bool {
+        self.spread_ms > 0
     }
 
     /// How much later than the fire time a job of this name is due: less than the spread, the
@@ -228,9 +265,45 @@ impl Compiled {
         Duration::from_millis(u64::try_from(offset).unwrap_or(0))
     }
 
-    /// Whether a trigger that makes fire times has none left after `after`.
+    /// Whether a trigger that makes fire times has none left after `after`, whatever its calendars
+    /// say: the schedule itself is over.
     pub fn never_fires(&self, after: DateTime<Utc>, anchor: DateTime<Utc>) -> bool {
-        !matches!(self.plan, Plan::Delay(_) | Plan::None) && self.next_fire(after, anchor).is_none()
+        match self.plan {
+            Plan::None => false,
+            Plan::Delay(_) => self.end.is_some_and(|end| after.timestamp_millis() >= end),
+            _ => {
+                let dates = !self.allow.everything() && !self.allow.has_calendars();
+                self.search(after, anchor, dates).is_none()
+            }
+        }
+    }
+
+    /// Why a schedule that is not over has no fire time all the same: its calendars leave none.
+    /// `None` when there is one.
+    ///
+    /// Looks as far as the year 2100, which costs some milliseconds at worst: for a change or an
+    /// answer, not for a loop.
+    pub fn closed_for_good(&self, after: DateTime<Utc>, anchor: DateTime<Utc>) -> Option<String> {
+        if !self.allow.has_calendars() || self.never_fires(after, anchor) {
+            return None;
+        }
+        let open = match self.plan {
+            Plan::None => true,
+            Plan::Delay(_) => self.next_delayed(after).is_some(),
+            _ => self.next_fire(after, anchor).is_some(),
+        };
+        (!open).then(|| {
+            format!(
+                "never fires after {}: its calendars and dates leave no fire time up to the year \
+                 {LAST_YEAR}; change the schedule or a calendar",
+                self.show(after)
+            )
+        })
+    }
+
+    /// Whether calendars have a say.
+    pub fn has_calendars(&self) -> bool {
+        self.allow.has_calendars()
     }
 
     /// Refuses a schedule that never fires, as saving a job must.

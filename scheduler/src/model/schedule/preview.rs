@@ -9,6 +9,7 @@ use super::spec::Parsed;
 use super::walk::MADE_UP_MAX;
 use super::zone::Change;
 use super::{Dialect, Schedule, Trigger, describe, parse};
+use crate::model::calendar::Calendars;
 
 /// Most fire times of one preview.
 pub const PREVIEW_COUNT_MAX: usize = 500;
@@ -41,7 +42,21 @@ pub fn preview(
     anchor: DateTime<Utc>,
     count: usize,
 ) -> Result<Preview, Vec<ScheduleError>> {
-    let compiled = schedule.compile()?;
+    preview_with(schedule, &Calendars::default(), after, anchor, count)
+}
+
+/// The same with the calendars that the schedule names.
+///
+/// # Errors
+/// As [`Schedule::compile_with`].
+pub fn preview_with(
+    schedule: &Schedule,
+    calendars: &Calendars,
+    after: DateTime<Utc>,
+    anchor: DateTime<Utc>,
+    count: usize,
+) -> Result<Preview, Vec<ScheduleError>> {
+    let compiled = schedule.compile_with(calendars)?;
     let mut fire_times = Vec::new();
     let mut last = after;
     while fire_times.len() < count.min(PREVIEW_COUNT_MAX)
@@ -54,6 +69,9 @@ pub fn preview(
     warnings.extend(dialect_remark(&schedule.trigger, &compiled));
     if let Err(never) = compiled.check_fires(after, anchor) {
         warnings.push(never.message);
+    }
+    if fire_times.is_empty() {
+        warnings.extend(compiled.closed_for_good(after, anchor));
     }
     warnings.extend(clock_remarks(&compiled, after, last, &fire_times));
     Ok(Preview {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{NewRun, PartitionRow};
 use crate::{
@@ -181,8 +181,11 @@ pub struct JobChange {
     /// Planned runs whose fire time has come are not sent any more (pause, delete): they end as
     /// SKIPPED. Without it they stay, and only those to come are planned anew.
     pub drop_due: bool,
-    /// Fire times up to `now` are no misfires any more (schedule changed, resumed).
+    /// Fire times up to `now` are no misfires any more (schedule changed, resumed). A pause whose
+    /// end has passed ends then, not now.
     pub restart_schedule: bool,
+    /// Why the job can't fire, as found out by the owner.
+    pub problem: Option<String>,
     /// Who.
     pub updated_by: String,
 }
@@ -203,6 +206,14 @@ impl JobChange {
         job.updated_at = now;
         job.updated_by.clone_from(&self.updated_by);
         job.next_fire_at = None;
+        if let Some(problem) = &self.problem {
+            job.problem.clone_from(problem);
+        }
+        if self.restart_schedule {
+            let ended = job.pause_until.filter(|until| *until <= now && self.resumes(&job));
+            // Fire times at the very end of the pause are the schedule's.
+            job.effective_from = ended.map_or(now, |until| until - TimeDelta::milliseconds(1));
+        }
         if let Some(spec) = &self.spec {
             job.spec = Arc::new(spec.clone());
             job.revision += 1;
@@ -213,11 +224,13 @@ impl JobChange {
             job.pause_until = *until;
             job.pause_reason.clone_from(reason);
         }
-        if self.restart_schedule {
-            job.effective_from = now;
-        }
         job.deleted = self.delete;
         job
+    }
+
+    fn resumes(&self, job: &Job) -> bool {
+        let to = self.state.as_ref().map(|(state, ..)| *state);
+        job.state == JobState::Paused && to == Some(JobState::Active)
     }
 }
 

@@ -5,7 +5,7 @@ use deadpool_postgres::GenericClient;
 use tokio_postgres::{Row, types::ToSql};
 
 use super::{
-    PostgresStore,
+    PostgresStore, calendars,
     requests::{answered, begin, commit, remember},
     rows::{Reader, big, execute, query, query_one, query_opt, to_json},
 };
@@ -148,6 +148,7 @@ pub(super) async fn delete_app(store: &PostgresStore, id: AppId) -> Result<()> {
     if jobs > 0 || runs > 0 {
         return Err(StoreError::Conflict(format!("the app has {jobs} jobs and {runs} open runs")));
     }
+    calendars::delete_all(&tx, id).await?;
     execute(&tx, "DELETE FROM executor WHERE app_id = $1", &[&id.0]).await?;
     execute(&tx, "DELETE FROM job WHERE app_id = $1", &[&id.0]).await?;
     execute(&tx, "DELETE FROM app WHERE id = $1", &[&id.0]).await?;

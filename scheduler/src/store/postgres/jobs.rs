@@ -6,7 +6,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::{
-    PostgresStore, chains,
+    PostgresStore, calendars, chains,
     owner::NewRuns,
     requests::{answered, begin, commit, remember},
     rows::{
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     model::{
         ids::{JobId, PartitionId, RunId},
-        job::Job,
+        job::{Job, JobSpec},
     },
     store::{
         NAMESAKES_MAX, Result, StoreError, Topic,
@@ -30,8 +30,9 @@ pub(super) async fn get_job(store: &PostgresStore, app: &str, name: &str) -> Res
         "SELECT {JOB} FROM job j JOIN app a ON a.id = j.app_id
         WHERE a.name = $1 AND j.name = $2 AND j.deleted_at IS NULL"
     );
-    match query_opt(&store.client().await?, &sql, &[&app, &name]).await? {
-        Some(row) => rows::job(&row),
+    let client = store.client().await?;
+    match query_opt(&client, &sql, &[&app, &name]).await? {
+        Some(row) => with_calendars(&client, rows::job(&row)?).await,
         None => Err(StoreError::NotFound(format!("apps/{app}/jobs/{name}"))),
     }
 }
@@ -48,10 +49,15 @@ pub(super) async fn named(store: &PostgresStore, app: &str, name: &str) -> Resul
     found.iter().map(|row| Reader::new(row).get().map(JobId)).collect()
 }
 
+async fn with_calendars(client: &impl GenericClient, mut job: Job) -> Result<Job> {
+    calendars::attach(client, std::slice::from_mut(&mut job)).await?;
+    Ok(job)
+}
+
 async fn by_id(client: &impl GenericClient, id: JobId) -> Result<Job> {
     let sql = format!("SELECT {JOB} FROM job j JOIN app a ON a.id = j.app_id WHERE j.id = $1");
     match query_opt(client, &sql, &[&id.0]).await? {
-        Some(row) => rows::job(&row),
+        Some(row) => with_calendars(client, rows::job(&row)?).await,
         None => Err(StoreError::NotFound("the job".to_owned())),
     }
 }
@@ -83,6 +89,7 @@ pub(super) async fn create_job(
     if !insert_job(&tx, id, new, &partition, now).await? {
         return Err(StoreError::AlreadyExists(name));
     }
+    calendars::link(&tx, id, &JobSpec::default(), &new.spec).await?;
     let job = by_id(&tx, id).await?;
     insert_planned(&tx, &job, partition, replan, now).await?;
     remember(&tx, new.request.as_ref(), &id.0.to_string()).await?;
@@ -136,8 +143,20 @@ async fn raise_jobs_version(
     rows::partition(&query_one(tx, &sql, &[&small_id(id)]).await?, now)
 }
 
-/// Inserts what the replan makes, and leaves it to the owner; returns the ids. Whether a run has ended is asked
-/// again afterwards: one that ended while the insert was under way is in no snapshot of it.
+/// Raises the versions of partitions whose rows are locked.
+pub(super) async fn raise_versions(
+    tx: &Transaction<'_>,
+    ids: &[i16],
+    now: DateTime<Utc>,
+) -> Result<Vec<PartitionRow>> {
+    let sql = format!(
+        "UPDATE partition p SET jobs_version = p.jobs_version + 1 WHERE p.id = ANY($1)
+        RETURNING {PARTITION}"
+    );
+    query(tx, &sql, &[&ids]).await?.iter().map(|row| rows::partition(row, now)).collect()
+}
+
+/// Inserts what the replan makes, and leaves it to the owner; returns the ids.
 async fn insert_planned(
     tx: &Transaction<'_>,
     job: &Job,
@@ -146,10 +165,20 @@ async fn insert_planned(
     now: DateTime<Utc>,
 ) -> Result<Vec<Uuid>> {
     let runs = replan(&ReplanInput { job: job.clone(), partition, now });
+    insert_all(tx, &runs, now).await
+}
+
+/// Inserts runs of schedules; returns the ids. Whether a run has ended is asked again afterwards:
+/// one that ended while the insert was under way is in no snapshot of it.
+pub(super) async fn insert_all(
+    tx: &Transaction<'_>,
+    runs: &[NewRun],
+    now: DateTime<Utc>,
+) -> Result<Vec<Uuid>> {
     if runs.is_empty() {
         return Ok(Vec::new());
     }
-    let made = insert_runs(tx, &runs, now).await?;
+    let made = insert_runs(tx, runs, now).await?;
     let sql = "DELETE FROM open_run o USING unnest($1::uuid[]) AS w (id)
         WHERE o.id = w.id AND EXISTS (SELECT FROM ended_run e WHERE e.id = w.id)";
     execute(tx, sql, &[&made]).await?;
@@ -213,8 +242,11 @@ pub(super) async fn change_job(
     if change.drop_due {
         skip_due(&tx, id, change.skip_message(), now).await?;
     }
-    let mut gone = remove_planned(&tx, id, now).await?;
-    let after = change.applied(before, now);
+    let mut gone = remove_planned(&tx, &[id], now).await?;
+    let nothing = JobSpec::default();
+    let named = if change.delete { &nothing } else { change.spec.as_ref().unwrap_or(&before.spec) };
+    calendars::link(&tx, id, &before.spec, named).await?;
+    let after = with_calendars(&tx, change.applied(before, now)).await?;
     update_job(&tx, &after, change.spec.is_some(), &partition, now).await?;
     let made = insert_planned(&tx, &after, partition, replan, now).await?;
     gone.retain(|run| !made.contains(run));
@@ -292,11 +324,16 @@ async fn skip_due(
     execute(tx, sql, &[&job.0, &now, &message]).await.map(|_| ())
 }
 
-/// Removes the job's planned runs that were never sent and are not due; returns their ids.
-async fn remove_planned(tx: &Transaction<'_>, job: JobId, now: DateTime<Utc>) -> Result<Vec<Uuid>> {
+/// Removes the jobs' planned runs that were never sent and are not due; returns their ids. One that
+/// is being sent just now stays: the guard is read again once its lock is had.
+pub(super) async fn remove_planned(
+    tx: &Transaction<'_>,
+    jobs: &[JobId],
+    now: DateTime<Utc>,
+) -> Result<Vec<Uuid>> {
     let sql = "WITH planned AS (
-            SELECT id FROM open_run WHERE job_id = $1 AND state = 'QUEUED' AND fence = 0
-                AND trigger IN ('SCHEDULE', 'MISFIRE') AND due_at > $2
+            SELECT id FROM open_run WHERE job_id = ANY($1::bigint[]) AND state = 'QUEUED'
+                AND fence = 0 AND trigger IN ('SCHEDULE', 'MISFIRE') AND due_at > $2
             ORDER BY id FOR UPDATE
         ), gone AS (
             DELETE FROM open_run r USING planned p WHERE r.id = p.id RETURNING r.id, r.partition
@@ -304,12 +341,17 @@ async fn remove_planned(tx: &Transaction<'_>, job: JobId, now: DateTime<Utc>) ->
             INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM gone
         )
         SELECT id FROM gone";
-    let gone = query(tx, sql, &[&job.0, &now]).await?;
+    let jobs: Vec<i64> = jobs.iter().map(|job| job.0).collect();
+    let gone = query(tx, sql, &[&jobs, &now]).await?;
     gone.iter().map(|row| Reader::new(row).get()).collect()
 }
 
 /// Whoever watches planned runs is told of those that are not there any more.
-async fn tell_gone(tx: &Transaction<'_>, gone: &[Uuid], now: DateTime<Utc>) -> Result<()> {
+pub(super) async fn tell_gone(
+    tx: &Transaction<'_>,
+    gone: &[Uuid],
+    now: DateTime<Utc>,
+) -> Result<()> {
     if gone.is_empty() {
         return Ok(());
     }
@@ -350,16 +392,7 @@ pub(super) async fn create_run(
             StoreError::Corrupt(format!("the answer to a request is no run: {answer:?}"))
         });
     }
-    let sql = "SELECT a.name || '/jobs/' || j.name, j.deleted_at IS NOT NULL
-        FROM job j JOIN app a ON a.id = j.app_id WHERE j.id = $1 FOR SHARE OF j";
-    let Some(row) = query_opt(&tx, sql, &[&run.job.0]).await? else {
-        return Err(StoreError::NotFound("the job".to_owned()));
-    };
-    let mut row = Reader::new(&row);
-    let name: String = row.get()?;
-    if row.get()? {
-        return Err(StoreError::NotFound(format!("apps/{name}")));
-    }
+    share(&tx, run.job).await?;
     if insert_runs(&tx, std::slice::from_ref(run), now).await?.is_empty() {
         return Err(StoreError::AlreadyExists(format!("run {}", run.id)));
     }
@@ -368,4 +401,30 @@ pub(super) async fn create_run(
     store.hints.tell(Topic::Inbox(run.job.partition()));
     store.hints.tell(Topic::RunEvents);
     Ok(run.id)
+}
+
+/// Locks the job's row against a change; fails when it was deleted.
+async fn share(tx: &Transaction<'_>, job: JobId) -> Result<()> {
+    refuse_deleted(tx, job, "FOR SHARE OF j").await
+}
+
+/// Locks the job's row; fails when it was deleted.
+pub(super) async fn lock(tx: &Transaction<'_>, job: JobId) -> Result<()> {
+    refuse_deleted(tx, job, "FOR UPDATE OF j").await
+}
+
+async fn refuse_deleted(tx: &Transaction<'_>, job: JobId, how: &str) -> Result<()> {
+    let sql = format!(
+        "SELECT a.name || '/jobs/' || j.name, j.deleted_at IS NOT NULL
+        FROM job j JOIN app a ON a.id = j.app_id WHERE j.id = $1 {how}"
+    );
+    let Some(row) = query_opt(tx, &sql, &[&job.0]).await? else {
+        return Err(StoreError::NotFound("the job".to_owned()));
+    };
+    let mut row = Reader::new(&row);
+    let name: String = row.get()?;
+    if row.get()? {
+        return Err(StoreError::NotFound(format!("apps/{name}")));
+    }
+    Ok(())
 }

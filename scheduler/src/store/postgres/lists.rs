@@ -6,7 +6,7 @@ use deadpool_postgres::{GenericClient, Object};
 use tokio_postgres::Row;
 
 use super::{
-    PostgresStore,
+    PostgresStore, calendars,
     ends::parse_outcome,
     error,
     filter::{self, ENDED_RUN_FIELDS, Fields, JOB_FIELDS, OPEN_RUN_FIELDS, OPEN_STATE, Values},
@@ -66,8 +66,11 @@ pub(super) async fn list_jobs(store: &PostgresStore, query: &JobQuery) -> Result
         tests.join(" AND "),
         query.limit
     );
-    let found = store.client().await?.query(&sql, &values.params()).await.map_err(error::db)?;
-    found.iter().map(rows::job).collect()
+    let client = store.client().await?;
+    let found = client.query(&sql, &values.params()).await.map_err(error::db)?;
+    let mut jobs = found.iter().map(rows::job).collect::<Result<Vec<_>>>()?;
+    calendars::attach(&client, &mut jobs).await?;
+    Ok(jobs)
 }
 
 /// Jobs whose runs are listed job by job; of more the runs of all are read by time, and filtered.

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use deadpool_postgres::GenericClient;
 
 use super::{
-    PostgresStore,
+    PostgresStore, calendars,
     rows::{self, JOB, OPEN_RUN, Reader, big, execute, open_run, parse_json, query, smalls, uuids},
 };
 use crate::{
@@ -36,8 +36,11 @@ pub(super) async fn load_jobs(
     );
     let partitions = smalls(changed.iter().map(|(partition, _)| *partition));
     let versions: Vec<i64> = changed.iter().map(|(_, version)| big(*version)).collect();
-    let found = query(&store.client().await?, &sql, &[&partitions, &versions]).await?;
-    found.iter().map(rows::job).collect()
+    let client = store.client().await?;
+    let found = query(&client, &sql, &[&partitions, &versions]).await?;
+    let mut jobs = found.iter().map(rows::job).collect::<Result<Vec<_>>>()?;
+    calendars::attach(&client, &mut jobs).await?;
+    Ok(jobs)
 }
 
 pub(super) async fn load_open_runs(store: &PostgresStore, scope: &RunScope) -> Result<OpenRuns> {

@@ -6,6 +6,7 @@
 //! have two of their own. Nothing is qualified with a schema: the connection's search_path decides.
 
 mod apps;
+mod calendars;
 mod chains;
 mod days;
 mod ends;
@@ -21,11 +22,13 @@ mod logs;
 mod nodes;
 mod notify;
 mod owner;
+mod past;
 mod pen;
 mod prune;
 mod requests;
 mod rows;
 mod runs;
+mod schedules;
 mod session;
 mod setup;
 mod shards;

@@ -278,6 +278,11 @@ async fn remove_small(client: &Object, keep: &Retention, now: DateTime<Utc>) -> 
     let sql = "DELETE FROM route_cursor c
         WHERE NOT EXISTS (SELECT FROM job j WHERE j.id = c.job_id)";
     execute(client, sql, &[]).await?;
+    let sql = "DELETE FROM backfill WHERE (job_id, fire_at) IN (
+            SELECT job_id, fire_at FROM backfill b WHERE made_at < $1
+                AND NOT EXISTS (SELECT FROM open_run r WHERE r.id = b.run_id)
+                AND NOT EXISTS (SELECT FROM ended_run r WHERE r.id = b.run_id) LIMIT $2)";
+    execute(client, sql, &[&before(now, keep.runs), &max]).await?;
     let sql = "DELETE FROM executor WHERE id IN (
             SELECT id FROM executor WHERE disconnected_at < $1 AND NOT cordoned LIMIT $2)";
     let executors = execute(client, sql, &[&before(now, keep.runs), &max]).await?;

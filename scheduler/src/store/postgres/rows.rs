@@ -12,6 +12,7 @@ use super::{error, pen::Params};
 use crate::{
     model::{
         Payload,
+        calendar::Calendars,
         ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
         job::{Job, JobSpec, JobState},
         run::{KillReason, OpenRun, RunState, TriggerKind},
@@ -285,6 +286,7 @@ pub(super) fn job(row: &Row) -> Result<Job> {
         next_fire_at: row.get()?,
         problem: row.get()?,
         deleted: row.get()?,
+        calendars: Calendars::default(),
     };
     match spec {
         Ok(spec) => job.spec = Arc::new(spec),

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use super::{
-    jobs,
+    calendars, jobs,
     rows::{self, APP, count, json, us},
     writer::{Tx, all, find},
 };
@@ -112,6 +112,7 @@ pub(super) fn delete(tx: &mut Tx<'_>, id: AppId) -> Result<()> {
     {
         return Err(StoreError::Conflict(format!("the app has {jobs} jobs and {runs} open runs")));
     }
+    calendars::delete_all(tx, id)?;
     tx.execute("DELETE FROM executor WHERE app_id = ?1", [id.0])?;
     tx.execute("DELETE FROM job WHERE app_id = ?1", [id.0])?;
     match tx.execute("DELETE FROM app WHERE id = ?1", [id.0])? {

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use super::{
-    chains, nodes, owner,
+    calendars, chains, nodes, owner,
     rows::{self, JOB, count, get_run_id, job_state_text, json, us},
     runs,
     writer::{Tx, all, find},
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     model::{
         ids::{AppId, AttemptRef, JobId, RunId},
-        job::Job,
+        job::{Job, JobSpec},
     },
     store::{
         NAMESAKES_MAX, Result, StoreError, Topic,
@@ -58,8 +58,10 @@ pub(super) fn get(conn: &Connection, app: &str, name: &str) -> Result<Job> {
         "SELECT {JOB} FROM job j JOIN app a ON a.id = j.app_id
          WHERE a.name = ?1 AND j.name = ?2 AND j.deleted_at IS NULL"
     );
-    find(conn, &sql, [app, name], rows::job)?
-        .ok_or_else(|| StoreError::NotFound(format!("apps/{app}/jobs/{name}")))
+    let found = find(conn, &sql, [app, name], rows::job)?;
+    let mut job = found.ok_or_else(|| StoreError::NotFound(format!("apps/{app}/jobs/{name}")))?;
+    calendars::attach(conn, std::slice::from_mut(&mut job))?;
+    Ok(job)
 }
 
 /// Two searches, since the index of names has living jobs only.
@@ -72,13 +74,13 @@ pub(super) fn named(conn: &Connection, app: &str, name: &str) -> Result<Vec<JobI
     all(conn, sql, params![app, name, NAMESAKES_MAX], |row| row.get(0).map(JobId))
 }
 
-fn by_id(conn: &Connection, id: JobId) -> Result<Option<Job>> {
+/// The job with its calendars, deleted or not.
+pub(super) fn stored(conn: &Connection, id: JobId) -> Result<Job> {
     let sql = format!("SELECT {JOB} FROM job j JOIN app a ON a.id = j.app_id WHERE j.id = ?1");
-    find(conn, &sql, [id.0], rows::job)
-}
-
-fn stored(conn: &Connection, id: JobId) -> Result<Job> {
-    by_id(conn, id)?.ok_or_else(|| StoreError::NotFound("the job".to_owned()))
+    let found = find(conn, &sql, [id.0], rows::job)?;
+    let mut job = found.ok_or_else(|| StoreError::NotFound("the job".to_owned()))?;
+    calendars::attach(conn, std::slice::from_mut(&mut job))?;
+    Ok(job)
 }
 
 /// Creates a job with its first revision and the runs of its first seconds.
@@ -119,6 +121,7 @@ pub(super) fn create(
         "UPDATE job SET partition = ?2, jobs_version = ?3 WHERE id = ?1",
         params![id.0, partition.0, count(jobs_version)],
     )?;
+    calendars::link(tx, id, &JobSpec::default(), &new.spec)?;
     let job = stored(tx.conn(), id)?;
     insert_revision(tx, &job)?;
     insert_planned(tx, &job, replan, now)?;
@@ -158,10 +161,10 @@ fn insert_revision(tx: &Tx<'_>, job: &Job) -> Result<()> {
 }
 
 /// Inserts what the replan makes, and leaves it to the owner; returns the ids.
-fn insert_planned(
+pub(super) fn insert_planned(
     tx: &mut Tx<'_>,
     job: &Job,
-    replan: Replan,
+    replan: impl FnOnce(&ReplanInput) -> Vec<NewRun>,
     now: DateTime<Utc>,
 ) -> Result<HashSet<RunId>> {
     let partition = nodes::find_partition(tx.conn(), job.partition, now)?
@@ -204,7 +207,11 @@ pub(super) fn change(
         skip_due(tx, &before, change.skip_message(), now)?;
     }
     let gone = remove_planned(tx, &before, now)?;
-    let after = change.applied(before, now);
+    let nothing = JobSpec::default();
+    let named = if change.delete { &nothing } else { change.spec.as_ref().unwrap_or(&before.spec) };
+    calendars::link(tx, id, &before.spec, named)?;
+    let mut after = change.applied(before, now);
+    calendars::attach(tx.conn(), std::slice::from_mut(&mut after))?;
     tx.execute(
         "UPDATE job SET state = ?2, spec = ?3, revision = ?4, version = ?5, jobs_version = ?6,
              updated_at = ?7, updated_by = ?8, pause_until = ?9, pause_reason = ?10,
@@ -257,7 +264,7 @@ fn skip_due(tx: &mut Tx<'_>, job: &Job, message: &str, now: DateTime<Utc>) -> Re
 }
 
 /// Removes the job's planned runs that were never sent and are not due; returns their ids.
-fn remove_planned(tx: &mut Tx<'_>, job: &Job, now: DateTime<Utc>) -> Result<Vec<RunId>> {
+pub(super) fn remove_planned(tx: &mut Tx<'_>, job: &Job, now: DateTime<Utc>) -> Result<Vec<RunId>> {
     let gone = all(
         tx.conn(),
         "DELETE FROM open_run

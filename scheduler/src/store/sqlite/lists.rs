@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params, params_from_iter, types::Value};
 
 use super::{
+    calendars,
     filter::{ENDED_RUN_FIELDS, Fields, JOB_FIELDS, OPEN_RUN_FIELDS, OPEN_STATE, Where},
     rows::{
         self, JOB, OPEN_RUN, count, counted, counted32, get_at, get_at_opt, get_failure,
@@ -65,7 +66,9 @@ pub(super) fn jobs(conn: &Connection, query: &JobQuery) -> Result<Vec<Job>> {
     };
     let (clause, params) = filter.finish(&format!("ORDER BY {order} LIMIT {}", query.limit));
     let sql = format!("SELECT {JOB} FROM {from} {clause}");
-    all(conn, &sql, params_from_iter(params), rows::job)
+    let mut jobs = all(conn, &sql, params_from_iter(params), rows::job)?;
+    calendars::attach(conn, &mut jobs)?;
+    Ok(jobs)
 }
 
 fn app_ids(apps: Option<&[AppId]>) -> Option<Vec<i64>> {

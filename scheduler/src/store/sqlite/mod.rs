@@ -5,6 +5,7 @@
 //! that it is on disk (`synchronous = FULL`).
 
 mod apps;
+mod calendars;
 mod chains;
 mod executors;
 mod filter;
@@ -15,10 +16,12 @@ mod lock;
 mod logs;
 mod nodes;
 mod owner;
+mod past;
 mod prune;
 mod readers;
 mod rows;
 mod runs;
+mod schedules;
 mod shards;
 mod tokens;
 mod writer;

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use super::{
-    nodes,
+    calendars, nodes,
     rows::{self, JOB, OPEN_RUN, count, counted, from_json, get_run_id, json, number, us},
     writer::{Tx, all, find},
 };
@@ -35,6 +35,7 @@ pub(super) fn load_jobs(conn: &Connection, changed: &[(PartitionId, u64)]) -> Re
     for (partition, version) in changed {
         jobs.extend(all(conn, &sql, params![partition.0, count(*version)], rows::job)?);
     }
+    calendars::attach(conn, &mut jobs)?;
     Ok(jobs)
 }
 

@@ -158,6 +158,13 @@ fn remove_small(tx: &mut Tx<'_>, keep: &Retention, now: DateTime<Utc>) -> Result
         "DELETE FROM route_cursor WHERE NOT EXISTS (SELECT 1 FROM job j WHERE j.id = job_id)",
         [],
     )?;
+    tx.execute(
+        "DELETE FROM backfill WHERE (job_id, fire_at) IN (
+             SELECT job_id, fire_at FROM backfill b WHERE made_at < ?1
+                 AND NOT EXISTS (SELECT 1 FROM open_run r WHERE r.id = b.run_id)
+                 AND NOT EXISTS (SELECT 1 FROM ended_run r WHERE r.id = b.run_id) LIMIT ?2)",
+        params![us(before(now, keep.runs)), number(PRUNE_ROWS_MAX)],
+    )?;
     let executors = tx.execute(
         "DELETE FROM executor WHERE disconnected_at < ?1 AND NOT cordoned",
         [us(before(now, keep.runs))],

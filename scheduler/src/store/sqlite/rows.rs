@@ -11,6 +11,7 @@ use crate::{
     model::{
         Payload,
         app::App,
+        calendar::Calendars,
         executor::Executor,
         ids::{AppId, JobId, PartitionId, RunId},
         job::{Job, JobSpec, JobState},
@@ -247,6 +248,7 @@ pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         next_fire_at: get_at_opt(row, 15)?,
         problem,
         deleted: row.get::<_, Option<i64>>(17)?.is_some(),
+        calendars: Calendars::default(),
     })
 }
 

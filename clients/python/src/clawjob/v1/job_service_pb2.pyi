@@ -435,14 +435,16 @@ class ForecastRunsRequest(_message.Message):
 class ForecastRunsResponse(_message.Message):
     __slots__ = ("fires", "next_page_token")
     class Fire(_message.Message):
-        __slots__ = ("job", "fire_time", "time_zone")
+        __slots__ = ("job", "fire_time", "time_zone", "handler")
         JOB_FIELD_NUMBER: _ClassVar[int]
         FIRE_TIME_FIELD_NUMBER: _ClassVar[int]
         TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+        HANDLER_FIELD_NUMBER: _ClassVar[int]
         job: str
         fire_time: _timestamp_pb2.Timestamp
         time_zone: str
-        def __init__(self, job: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_zone: _Optional[str] = ...) -> None: ...
+        handler: str
+        def __init__(self, job: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_zone: _Optional[str] = ..., handler: _Optional[str] = ...) -> None: ...
     FIRES_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     fires: _containers.RepeatedCompositeFieldContainer[ForecastRunsResponse.Fire]

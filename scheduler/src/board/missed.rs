@@ -1,0 +1,155 @@
+//! Fire times that passed while nobody served them.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashSet, VecDeque},
+    sync::Arc,
+};
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::{Board, Inner, jobs::JobEntry};
+use crate::model::{
+    ids::{JobId, RunId},
+    job::Job,
+    misfire::{self, MISSED_COUNT_MAX, Missed},
+    run::{NewRun, TriggerKind},
+};
+
+/// How far back the newest missed fire times are looked for, in seconds: ever further, until there
+/// are as many as may be made up for.
+const LOOK_BACK_SECONDS: [i64; 6] =
+    [60, 3_600, 86_400, 31 * 86_400, 366 * 86_400, 5 * 366 * 86_400];
+
+/// A job with fire times that nobody served.
+pub struct Late {
+    /// The job.
+    pub job: Arc<Job>,
+    /// Fire times without a row.
+    pub unplanned: Missed,
+    /// Fire times without a row that passed too, but are spread over a time that goes on.
+    pub spread: Vec<DateTime<Utc>>,
+    /// Rows that are queued and were due while nobody dispatched.
+    pub queued: Vec<RunId>,
+}
+
+impl Board {
+    /// Jobs whose fire times in `[from, now)` nobody served and whose misfire threshold they
+    /// passed, with the first `max` of them; their unplanned fire times are taken out of the
+    /// queue and come again by [`Board::settle_late`].
+    pub fn late(&self, from: DateTime<Utc>, now: DateTime<Utc>, max: usize) -> Vec<Late> {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let mut queued: BTreeMap<JobId, Vec<RunId>> = BTreeMap::new();
+        for live in inner.runs.values().filter(|live| live.was_due_unserved(from, now)) {
+            queued.entry(live.run.job).or_default().push(live.run.id);
+        }
+        let mut ids: HashSet<JobId> = queued.keys().copied().collect();
+        for Reverse((fire, id)) in &inner.fires.0 {
+            if *fire < now && inner.jobs.get(id).is_some_and(|entry| entry.next == Some(*fire)) {
+                ids.insert(*id);
+            }
+        }
+        let mut late = Vec::new();
+        for id in ids {
+            let rows = queued.remove(&id).unwrap_or_default();
+            late.extend(late_job(inner, id, rows, now));
+            if late.len() == max {
+                break;
+            }
+        }
+        late
+    }
+
+    /// The job's missed fire times up to `limit` are decided and stored: it goes on after them.
+    pub fn settle_late(&self, job: JobId, limit: DateTime<Utc>) {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let Some(entry) = inner.jobs.get_mut(&job) else { return };
+        if entry.next.is_some_and(|next| next < limit) {
+            entry.next = entry.next_after(limit - TimeDelta::milliseconds(1));
+            if let Some(next) = entry.next {
+                inner.fires.0.push(Reverse((next, job)));
+            }
+        }
+    }
+
+    /// The run of a fire time of a job, for one that was missed or one that is still spread.
+    pub fn late_run(
+        &self,
+        job: JobId,
+        fire_at: DateTime<Utc>,
+        trigger: TriggerKind,
+    ) -> Option<NewRun> {
+        let inner = self.inner.lock();
+        inner.jobs.get(&job).map(|entry| entry.new_run(fire_at, trigger))
+    }
+
+    /// The first fire time of the job after `after`.
+    pub fn fire_after(&self, job: JobId, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        self.inner.lock().jobs.get(&job)?.next_after(after)
+    }
+}
+
+/// What a job missed, if it did.
+fn late_job(inner: &Inner, id: JobId, mut rows: Vec<RunId>, now: DateTime<Utc>) -> Option<Late> {
+    let entry = inner.jobs.get(&id).filter(|entry| entry.fires())?;
+    let limit = now - entry.job.spec.misfire_threshold();
+    let (unplanned, spread) = missed_before(entry, limit);
+    rows.retain(|run| inner.runs.get(run).is_some_and(|live| live.run.due_at < limit));
+    if rows.is_empty() && unplanned.newest.is_empty() {
+        return None;
+    }
+    rows.sort_by_key(|run| inner.runs.get(run).map(|live| live.run.fire_at));
+    Some(Late { job: entry.job.clone(), unplanned, spread, queued: rows })
+}
+
+/// The fire times of a job that are not planned and lie before `limit`: those missed, and those
+/// that their spread puts off beyond it.
+fn missed_before(entry: &JobEntry, limit: DateTime<Utc>) -> (Missed, Vec<DateTime<Utc>>) {
+    let mut missed = Missed::default();
+    let Some(first) = entry.next.filter(|first| *first < limit) else {
+        return (missed, Vec::new());
+    };
+    // A delay has one fire time at most, and it is never too late for it.
+    if entry.compiled.iter().any(|c| c.is_delay()) {
+        return (missed, Vec::new());
+    }
+    let mut next = Some(first);
+    while let Some(fire) = next.filter(|fire| *fire < limit) {
+        if missed.newest.len() == MISSED_COUNT_MAX {
+            missed.newest = newest_before(entry, limit);
+            missed.first = Some(first);
+            break;
+        }
+        missed.newest.push(fire);
+        next = entry.next_after(fire);
+    }
+    if !entry.compiled.iter().any(|c| c.is_spread()) {
+        return (missed, Vec::new());
+    }
+    let (over, spread) = missed.newest.into_iter().partition(|fire| entry.due_at(*fire) < limit);
+    missed.newest = over;
+    (missed, spread)
+}
+
+/// The newest fire times before `limit`: as many as the job's policy may make up for, if there are.
+fn newest_before(entry: &JobEntry, limit: DateTime<Utc>) -> Vec<DateTime<Utc>> {
+    let wanted = misfire::made_up_max(&entry.job.spec).max(1);
+    let mut found = VecDeque::new();
+    for seconds in LOOK_BACK_SECONDS {
+        found.clear();
+        let mut next = entry.next_after(limit - TimeDelta::seconds(seconds));
+        while let Some(fire) = next.filter(|fire| *fire < limit) {
+            if found.len() == MISSED_COUNT_MAX {
+                found.pop_front();
+            }
+            found.push_back(fire);
+            next = entry.next_after(fire);
+        }
+        if found.len() >= wanted {
+            break;
+        }
+    }
+    found.into()
+}

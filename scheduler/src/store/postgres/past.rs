@@ -1,0 +1,126 @@
+//! What became of past fire times, and runs that make up for them by hand.
+
+use std::collections::{HashMap, HashSet};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::{
+    PostgresStore, jobs,
+    requests::{answered, begin, commit, remember},
+    rows::{Reader, execute, query},
+};
+use crate::{
+    model::{
+        ids::{JobId, RunId},
+        misfire::{Decided, MISSED_COUNT_MAX},
+        run::NewRun,
+    },
+    store::{
+        BACKFILL_RUNS_MAX, Result, StoreError, Topic,
+        schedules::{Backfill, Backfilled},
+    },
+};
+
+/// What was decided of each job's fire times within its span. Ids carry the fire time, so the rows
+/// of a span lie together.
+pub(super) async fn decided(
+    store: &PostgresStore,
+    spans: &[(JobId, DateTime<Utc>, DateTime<Utc>)],
+) -> Result<Vec<(JobId, Decided)>> {
+    let sql = "SELECT w.job_id, d.fire_at, d.missed_until
+        FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::uuid[], $5::uuid[])
+            AS w (job_id, first, last, first_id, end_id)
+        CROSS JOIN LATERAL (
+            SELECT o.fire_at, NULL::timestamptz AS missed_until FROM open_run o
+            WHERE o.job_id = w.job_id AND o.trigger IN ('SCHEDULE', 'MISFIRE')
+                AND o.fire_at BETWEEN w.first AND w.last
+            UNION ALL (SELECT e.fire_at, e.missed_until FROM ended_run e
+                WHERE e.job_id = w.job_id AND e.id >= w.first_id AND e.id < w.end_id
+                    AND e.trigger IN ('SCHEDULE', 'MISFIRE') LIMIT $6)
+        ) AS d";
+    let jobs: Vec<i64> = spans.iter().map(|(job, ..)| job.0).collect();
+    let firsts: Vec<_> = spans.iter().map(|(_, first, _)| *first).collect();
+    let lasts: Vec<_> = spans.iter().map(|(.., last)| *last).collect();
+    let first_ids: Vec<Uuid> = firsts.iter().map(|at| RunId::first_at(*at).to_uuid()).collect();
+    let after = |at: &DateTime<Utc>| RunId::first_at(*at + TimeDelta::milliseconds(1)).to_uuid();
+    let end_ids: Vec<Uuid> = lasts.iter().map(after).collect();
+    let max = i64::try_from(MISSED_COUNT_MAX).unwrap_or(i64::MAX);
+    let params: [&(dyn ToSql + Sync); 6] = [&jobs, &firsts, &lasts, &first_ids, &end_ids, &max];
+    let mut decided: HashMap<JobId, Decided> = HashMap::new();
+    for row in query(&store.client().await?, sql, &params).await? {
+        let mut row = Reader::new(&row);
+        let of = decided.entry(JobId(row.get()?)).or_default();
+        let fire: DateTime<Utc> = row.get()?;
+        match row.get::<Option<DateTime<Utc>>>()? {
+            Some(until) => of.stretches.push((fire, until)),
+            None => {
+                of.alone.insert(fire);
+            }
+        }
+    }
+    Ok(decided.into_iter().collect())
+}
+
+/// The job's row is locked: two backfills of a job come one after the other, and a deletion before
+/// or after.
+pub(super) async fn backfill(
+    store: &PostgresStore,
+    backfill: &Backfill,
+    now: DateTime<Utc>,
+) -> Result<Backfilled> {
+    if backfill.runs.len() > BACKFILL_RUNS_MAX {
+        return Err(StoreError::Internal(format!("over {BACKFILL_RUNS_MAX} runs of a backfill")));
+    }
+    let mut client = store.client().await?;
+    let tx = begin(&mut client).await?;
+    // A dry run leaves no answer behind: the transaction is given up at its end.
+    if let Some(answer) = answered(&tx, backfill.request.as_ref(), now).await? {
+        return Backfilled::parse(&answer).ok_or_else(|| {
+            StoreError::Corrupt(format!("the answer to a request is no backfill: {answer:?}"))
+        });
+    }
+    jobs::lock(&tx, backfill.job).await?;
+    let runs = without_run(&tx, backfill).await?;
+    let count = |rows: usize| u32::try_from(rows).unwrap_or(u32::MAX);
+    let had_run = count(backfill.runs.len() - runs.len());
+    let done = Backfilled { made: count(runs.len()), had_run };
+    if backfill.dry_run {
+        return Ok(done);
+    }
+    let made = jobs::insert_runs(&tx, &runs, now).await?;
+    if made.len() != runs.len() {
+        return Err(StoreError::AlreadyExists("a run of the backfill".to_owned()));
+    }
+    let fires: Vec<_> = runs.iter().map(|run| run.fire_at).collect();
+    let ids: Vec<Uuid> = runs.iter().map(|run| run.id.to_uuid()).collect();
+    let sql = "INSERT INTO backfill (job_id, fire_at, run_id, made_at)
+        SELECT $1, w.fire_at, w.run_id, $2
+        FROM unnest($3::timestamptz[], $4::uuid[]) AS w (fire_at, run_id)";
+    execute(&tx, sql, &[&backfill.job.0, &now, &fires, &ids]).await?;
+    remember(&tx, backfill.request.as_ref(), &done.to_text()).await?;
+    commit(tx).await?;
+    store.hints.tell(Topic::Inbox(backfill.job.partition()));
+    store.hints.tell(Topic::RunEvents);
+    Ok(done)
+}
+
+/// The runs whose fire time has none yet.
+async fn without_run(
+    tx: &deadpool_postgres::Transaction<'_>,
+    backfill: &Backfill,
+) -> Result<Vec<NewRun>> {
+    let sql = "SELECT w.fire_at FROM unnest($2::timestamptz[], $3::uuid[]) AS w (fire_at, id)
+        WHERE EXISTS (SELECT FROM open_run o WHERE o.id = w.id)
+            OR EXISTS (SELECT FROM ended_run e WHERE e.id = w.id AND e.state <> 'SKIPPED')
+            OR EXISTS (SELECT FROM backfill b WHERE b.job_id = $1 AND b.fire_at = w.fire_at)";
+    let fires: Vec<_> = backfill.runs.iter().map(|run| run.fire_at).collect();
+    let planned = fires.iter().map(|at| RunId::scheduled(backfill.job, *at).to_uuid());
+    let planned: Vec<Uuid> = planned.collect();
+    let mut taken = HashSet::new();
+    for row in query(tx, sql, &[&backfill.job.0, &fires, &planned]).await? {
+        taken.insert(Reader::new(&row).get::<DateTime<Utc>>()?);
+    }
+    Ok(backfill.runs.iter().filter(|run| !taken.contains(&run.fire_at)).cloned().collect())
+}
