@@ -8,9 +8,11 @@ use clap_complete::Shell;
 use crate::{
     apply::{ApplyArgs, ExportArgs},
     apps::AppsCommand,
+    calendars::CalendarsCommand,
     cron::CronCommand,
     error::EXIT_CODES_HELP,
     executors::{ExecutorsCommand, HandlersCommand},
+    forecast::ForecastArgs,
     jobs::JobsCommand,
     runs::RunsCommand,
     tokens::TokensCommand,
@@ -82,14 +84,19 @@ pub enum ClientCommand {
     /// Apps: sets of interchangeable executors with their jobs
     #[command(subcommand)]
     Apps(AppsCommand),
-    /// Make the server's jobs equal to a file
+    /// Calendars: days that schedules include or exclude
+    #[command(subcommand)]
+    Calendars(CalendarsCommand),
+    /// Make the server's jobs and calendars equal to a file
     #[command(after_help = EXIT_CODES_HELP)]
     Apply(ApplyArgs),
-    /// Print jobs in the shape that `apply` takes
+    /// Print jobs and calendars in the shape that `apply` takes
     Export(ExportArgs),
     /// Try cron expressions
     #[command(subcommand)]
     Cron(CronCommand),
+    /// The coming fires of all jobs, and where they clash
+    Forecast(ForecastArgs),
     /// Tokens: who may do what
     #[command(subcommand)]
     Tokens(TokensCommand),

@@ -10,9 +10,9 @@ use tonic::{
 use tonic_types::StatusExt as _;
 
 use clawjob_proto::v1::{
-    cluster_service_client::ClusterServiceClient, fleet_service_client::FleetServiceClient,
-    identity_service_client::IdentityServiceClient, job_service_client::JobServiceClient,
-    run_service_client::RunServiceClient,
+    calendar_service_client::CalendarServiceClient, cluster_service_client::ClusterServiceClient,
+    fleet_service_client::FleetServiceClient, identity_service_client::IdentityServiceClient,
+    job_service_client::JobServiceClient, run_service_client::RunServiceClient,
 };
 
 use crate::{args::ClientArgs, error::CliError, terminal::Terminal, time, token};
@@ -265,6 +265,10 @@ service!(
 service!(
     /// ClusterService over a connection.
     cluster, ClusterServiceClient
+);
+service!(
+    /// CalendarService over a connection.
+    calendars, CalendarServiceClient
 );
 service!(
     /// IdentityService over a connection.

@@ -1,11 +1,14 @@
 //! `clawjob cron next`: what an expression means, without a job.
 
+use std::collections::BTreeSet;
+
 use clap::{Args, Subcommand};
 use clawjob_proto::{
     json,
     v1::{CronDialect, PreviewScheduleRequest, PreviewScheduleResponse, Schedule, schedule},
 };
 use jiff::tz::TimeZone;
+use prost_types::Timestamp;
 
 use crate::{
     args::OutputFormat,
@@ -62,17 +65,18 @@ pub(crate) async fn run(ctx: &mut Context<'_>, command: CronCommand) -> Result<(
     };
     let rpc = async |ch, rq| jobs(ch).preview_schedule(rq).await;
     let preview = ctx.client.call(Call::SAFE, rq, rpc).await?;
-    print(ctx, &preview, &args.time_zone)
+    let zones = vec![vec![args.time_zone]; preview.fire_times.len()];
+    print(ctx, &preview, &zones)
 }
 
-/// Prints fire times in the schedule's own zone and in the local one.
+/// Prints fire times, each in the zones of the schedules that name it and in the local one.
 ///
 /// # Errors
 /// An output that cannot be written.
 pub(crate) fn print(
     ctx: &mut Context<'_>,
     preview: &PreviewScheduleResponse,
-    zone: &str,
+    zones: &[Vec<String>],
 ) -> Result<(), CliError> {
     use std::io::Write as _;
     if ctx.format != OutputFormat::Table {
@@ -83,25 +87,10 @@ pub(crate) fn print(
         ctx.term,
         vec![("dialect", dialect.into()), ("means", Cell::from(&preview.description))],
     )?;
-    // A zone that this machine does not know is still the server's to read.
-    let schedule_zone = TimeZone::get(zone).ok();
-    for at in &preview.fire_times {
-        let local = show::instant(Some(at), &ctx.term.zone);
-        let line = match &schedule_zone {
-            Some(zone) => {
-                let there = show::instant(Some(at), zone);
-                let day = time::from_proto(at)
-                    .map(|at| at.to_zoned_datetime(zone.clone()).strftime("%a").to_string());
-                let day = day.unwrap_or_default();
-                if there == local {
-                    format!("{day} {there}")
-                } else {
-                    format!("{day} {there}  ({local})")
-                }
-            }
-            None => local,
-        };
-        writeln!(ctx.term.out, "{line}")?;
+    let several = zones.iter().flatten().collect::<BTreeSet<_>>().len() > 1;
+    for (index, at) in preview.fire_times.iter().enumerate() {
+        let own = zones.get(index).map(Vec::as_slice).unwrap_or_default();
+        writeln!(ctx.term.out, "{}", fire(at, own, several, &ctx.term.zone))?;
     }
     if preview.fire_times.is_empty() {
         ctx.term.remark("it never fires again");
@@ -110,4 +99,48 @@ pub(crate) fn print(
         ctx.term.remark(&format!("note: {}", text::line(warning)));
     }
     Ok(())
+}
+
+/// One fire time: `Mon 2026-03-02 09:00:00+08:00 Asia/Shanghai  (2026-03-02 01:00:00+00:00)`. The
+/// zone is named when there are several.
+fn fire(at: &Timestamp, zones: &[String], several: bool, local: &TimeZone) -> String {
+    let here = show::instant(Some(at), local);
+    // A zone that this machine does not know is still the server's to read.
+    let there = zones.iter().filter_map(|name| {
+        let zone = TimeZone::get(name).ok()?;
+        let day = time::from_proto(at)?.to_zoned_datetime(zone.clone()).strftime("%a").to_string();
+        let named = if several { format!(" {}", text::line(name)) } else { String::new() };
+        Some((
+            show::instant(Some(at), &zone),
+            format!("{day} {}{named}", show::instant(Some(at), &zone)),
+        ))
+    });
+    let there: Vec<(String, String)> = there.collect();
+    if there.is_empty() {
+        return here;
+    }
+    let shown = there.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join(" = ");
+    if there.iter().any(|(clock, _)| *clock == here) { shown } else { format!("{shown}  ({here})") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fire_time_shows_the_zones_of_the_schedules_that_name_it() {
+        let at = Timestamp { seconds: 1_772_326_800, nanos: 0 };
+        let shanghai = ["Asia/Shanghai".to_owned()];
+        assert_eq!(
+            fire(&at, &shanghai, false, &TimeZone::UTC),
+            "Sun 2026-03-01 09:00:00+08:00  (2026-03-01 01:00:00+00:00)"
+        );
+        let both = ["Asia/Shanghai".to_owned(), "UTC".to_owned()];
+        assert_eq!(
+            fire(&at, &both, true, &TimeZone::UTC),
+            "Sun 2026-03-01 09:00:00+08:00 Asia/Shanghai = Sun 2026-03-01 01:00:00+00:00 UTC"
+        );
+        let unknown = ["Mars/Olympus".to_owned()];
+        assert_eq!(fire(&at, &unknown, true, &TimeZone::UTC), "2026-03-01 01:00:00+00:00");
+    }
 }

@@ -8,6 +8,7 @@
 mod apply;
 mod apps;
 mod args;
+mod calendars;
 mod client;
 mod context;
 mod cron;
@@ -15,6 +16,7 @@ mod error;
 mod executors;
 mod filter;
 mod follow;
+mod forecast;
 mod hints;
 mod jobs;
 mod names;
@@ -90,7 +92,9 @@ async fn carry_out(
         ClientCommand::Apps(command) => apps::run(ctx, command).await,
         ClientCommand::Apply(args) => apply::run(ctx, args).await,
         ClientCommand::Export(args) => apply::run_export(ctx, args).await,
+        ClientCommand::Calendars(command) => calendars::run(ctx, command).await,
         ClientCommand::Cron(command) => cron::run(ctx, command).await,
+        ClientCommand::Forecast(args) => forecast::run(ctx, args).await,
         ClientCommand::Tokens(command) => tokens::run(ctx, command).await,
         ClientCommand::Whoami => tokens::whoami(ctx).await,
         ClientCommand::Status => status::run(ctx).await,

@@ -14,6 +14,8 @@ pub(crate) enum Kind {
     Run,
     /// `apps/{app}/executors/{executor}`
     Executor,
+    /// `apps/{app}/calendars/{calendar}`
+    Calendar,
 }
 
 impl Kind {
@@ -22,6 +24,7 @@ impl Kind {
             Kind::Job => "jobs",
             Kind::Run => "runs",
             Kind::Executor => "executors",
+            Kind::Calendar => "calendars",
         }
     }
 
@@ -30,6 +33,7 @@ impl Kind {
             Kind::Job => "job",
             Kind::Run => "run",
             Kind::Executor => "executor",
+            Kind::Calendar => "calendar",
         }
     }
 }

@@ -10,13 +10,13 @@ use crate::error::CliError;
 
 /// One field that differs; `None` means that it is not set.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Change {
+pub(crate) struct Change {
     /// Such as `retry.maxAttempts` or `schedules[0].cron`.
-    pub(super) field: String,
+    pub(crate) field: String,
     /// What it is.
-    pub(super) from: Option<Value>,
+    pub(crate) from: Option<Value>,
     /// What it is to be.
-    pub(super) to: Option<Value>,
+    pub(crate) to: Option<Value>,
 }
 
 impl std::fmt::Display for Change {
@@ -33,8 +33,13 @@ impl std::fmt::Display for Change {
 ///
 /// # Errors
 /// A value that JSON cannot carry.
-pub(super) fn changes(from: &Job, to: &Job) -> Result<Vec<Change>, CliError> {
-    let (mut from, to) = (leaves(from)?, leaves(to)?);
+pub(crate) fn changes(from: &Job, to: &Job) -> Result<Vec<Change>, CliError> {
+    Ok(of(fields(from)?, fields(to)?))
+}
+
+/// What changes from one to the other, by field.
+pub(super) fn of(from: Map<String, Value>, to: Map<String, Value>) -> Vec<Change> {
+    let (mut from, to) = (leaves(from), leaves(to));
     let mut changes = Vec::new();
     for (field, to) in to {
         let from = from.remove(&field);
@@ -48,16 +53,20 @@ pub(super) fn changes(from: &Job, to: &Job) -> Result<Vec<Change>, CliError> {
         to: None,
     }));
     changes.sort_by(|a, b| a.field.cmp(&b.field));
-    Ok(changes)
+    changes
 }
 
-fn leaves(job: &Job) -> Result<BTreeMap<String, Value>, CliError> {
-    let mut out = BTreeMap::new();
-    let mut map: Map<String, Value> = friendly::value(job)?;
+fn fields(job: &Job) -> Result<Map<String, Value>, CliError> {
+    let mut map = friendly::value(job)?;
     // The state has RPCs of its own.
     map.remove("state");
+    Ok(map)
+}
+
+fn leaves(map: Map<String, Value>) -> BTreeMap<String, Value> {
+    let mut out = BTreeMap::new();
     collect(String::new(), Value::Object(map), &mut out);
-    Ok(out)
+    out
 }
 
 fn collect(path: String, value: Value, out: &mut BTreeMap<String, Value>) {

@@ -1,9 +1,12 @@
 //! Reads job files: YAML (JSON is YAML too) of one or more documents, each a job, a list of jobs,
-//! or a mapping with `app` and `jobs`.
+//! or a mapping with `app`, `calendars` and `jobs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use clawjob_proto::{json, v1::Job};
+use clawjob_proto::{
+    json,
+    v1::{Calendar, Job},
+};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
@@ -25,6 +28,8 @@ const FAULTS_MAX: usize = 100;
 pub(crate) struct Wanted {
     /// In the files' order.
     pub(crate) jobs: Vec<Job>,
+    /// In the files' order.
+    pub(crate) calendars: Vec<Calendar>,
     /// The apps that the files name, those without jobs included: what prune may touch.
     pub(crate) apps: BTreeSet<String>,
 }
@@ -78,7 +83,7 @@ impl Reader {
         let app = self.app.clone();
         match value {
             Value::Array(jobs) => self.jobs(jobs, app.as_deref(), place),
-            Value::Object(mut map) if map.contains_key("jobs") => {
+            Value::Object(mut map) if map.contains_key("jobs") || map.contains_key("calendars") => {
                 let app = match map.remove("app") {
                     Some(Value::String(own)) => match names::app_id(&own) {
                         Ok(id) => Some(id.to_owned()),
@@ -95,16 +100,22 @@ impl Reader {
                 };
                 // What a list of jobs printed by the client carries besides.
                 map.remove("nextPageToken");
+                self.wanted.apps.extend(app.clone());
+                match map.remove("calendars") {
+                    Some(Value::Array(items)) => self.calendars(items, app.as_deref(), place),
+                    None | Some(Value::Null) => {}
+                    Some(_) => self.faults.push(format!("{place}: calendars: must be a list")),
+                }
                 match map.remove("jobs") {
-                    Some(Value::Array(jobs)) => {
-                        self.wanted.apps.extend(app.clone());
-                        self.jobs(jobs, app.as_deref(), place);
-                    }
-                    _ => self.faults.push(format!("{place}: jobs: must be a list")),
+                    Some(Value::Array(jobs)) => self.jobs(jobs, app.as_deref(), place),
+                    None => {}
+                    Some(_) => self.faults.push(format!("{place}: jobs: must be a list")),
                 }
                 let unknown = map.keys();
                 self.faults.extend(unknown.map(|key| {
-                    format!("{place}: {key}: unknown beside jobs; only app may stand there")
+                    format!(
+                        "{place}: {key}: unknown beside jobs; only app and calendars may stand there"
+                    )
                 }));
             }
             Value::Object(job) => self.job(job, app.as_deref(), place),
@@ -122,7 +133,40 @@ impl Reader {
         }
     }
 
-    fn job(&mut self, mut map: Map<String, Value>, app: Option<&str>, place: &str) {
+    fn calendars(&mut self, items: Vec<Value>, app: Option<&str>, place: &str) {
+        for (index, item) in items.into_iter().enumerate() {
+            let place = format!("{place}: calendars[{index}]");
+            let Value::Object(map) = item else {
+                self.faults.push(format!("{place}: must be a calendar: keys and values"));
+                continue;
+            };
+            if let Some((name, place, value)) = self.named(Kind::Calendar, map, app, &place) {
+                match json::from_value::<Calendar>(value, false) {
+                    Ok(calendar) => self.wanted.calendars.push(Calendar { name, ..calendar }),
+                    Err(e) => self.faults.push(format!("{place}: {e}")),
+                }
+            }
+        }
+    }
+
+    fn job(&mut self, map: Map<String, Value>, app: Option<&str>, place: &str) {
+        if let Some((name, place, value)) = self.named(Kind::Job, map, app, place) {
+            match json::from_value::<Job>(value, false) {
+                Ok(job) => self.wanted.jobs.push(Job { name, ..job }),
+                Err(e) => self.faults.push(format!("{place}: {e}")),
+            }
+        }
+    }
+
+    /// Full name, place for messages, and the contract's JSON of a job or calendar; `None` when it
+    /// has faults, which are noted.
+    fn named(
+        &mut self,
+        kind: Kind,
+        mut map: Map<String, Value>,
+        app: Option<&str>,
+        place: &str,
+    ) -> Option<(String, String, Value)> {
         let own = map.remove("app");
         let app = match &own {
             Some(Value::String(own)) => Some(own.as_str()),
@@ -133,9 +177,9 @@ impl Reader {
             None => app,
         };
         let name = match map.remove("name") {
-            Some(Value::String(name)) => names::full(Kind::Job, &name, app),
-            Some(_) => Err(CliError::usage("must be text: APP/JOB, or JOB with app")),
-            None => Err(CliError::usage("missing: write APP/JOB, or JOB with app")),
+            Some(Value::String(name)) => names::full(kind, &name, app),
+            Some(_) => Err(CliError::usage("must be text: APP/NAME, or NAME with app")),
+            None => Err(CliError::usage("missing: write APP/NAME, or NAME with app")),
         };
         let name = match name {
             Ok(name) => name,
@@ -153,21 +197,19 @@ impl Reader {
         if !name.is_empty()
             && let Some(first) = self.places.insert(name.clone(), place.clone())
         {
-            self.faults.push(format!("{place}: the same job again; it stands at {first} already"));
+            self.faults.push(format!("{place}: the same again; it stands at {first} already"));
         }
         let before = self.faults.len();
         let app = names::split(&name).map(|(app, _)| app.to_owned());
-        let value = normalize::job(map, app.as_deref(), &place, &mut self.faults);
+        let value = match kind {
+            Kind::Calendar => normalize::calendar(map, &place, &mut self.faults),
+            _ => normalize::job(map, app.as_deref(), &place, &mut self.faults),
+        };
         if self.faults.len() > before || name.is_empty() {
-            return;
+            return None;
         }
-        match json::from_value::<Job>(value, false) {
-            Ok(job) => {
-                self.wanted.apps.extend(app);
-                self.wanted.jobs.push(Job { name, ..job });
-            }
-            Err(e) => self.faults.push(format!("{place}: {e}")),
-        }
+        self.wanted.apps.extend(app);
+        Some((name, place, value))
     }
 
     fn finish(mut self) -> Result<Wanted, CliError> {

@@ -101,7 +101,7 @@ fn all_faults_come_at_once_each_with_its_place() {
         "schedules[0].interval: \"soon\" is not a duration",
         "priority: 1.5 is not a whole number",
         "jobs[1].name: missing",
-        "jobs[2] (demo/a): the same job again",
+        "jobs[2] (demo/a): the same again",
         "jobs[3]: must be a job",
     ] {
         assert!(faults.iter().any(|fault| fault.contains(wanted)), "{wanted}\n{faults:#?}");

@@ -1,5 +1,6 @@
 //! `clawjob apply` and `clawjob export`: jobs as a file.
 
+mod calendars;
 mod diff;
 mod export;
 mod file;
@@ -10,6 +11,7 @@ mod order;
 mod plan;
 mod write;
 
+pub(crate) use diff::changes;
 pub(crate) use export::run as run_export;
 pub(crate) use file::read;
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::hint;
 use crate::{
-    names,
+    calendars, names,
     values::{self, enum_prefix},
 };
 
@@ -30,7 +30,13 @@ const TRIGGERS: [(&str, &str); 4] =
     [("cron", "cron"), ("every", "interval"), ("delay", "delay"), ("at", "at")];
 
 /// Shorthand for what surrounds the trigger, alike for each of the job's schedules.
-const AROUND: [(&str, &str); 2] = [("timeZone", "timeZone"), ("dialect", "cronDialect")];
+const AROUND: [(&str, &str); 5] = [
+    ("timeZone", "timeZone"),
+    ("dialect", "cronDialect"),
+    ("includeCalendars", "includeCalendars"),
+    ("excludeCalendars", "excludeCalendars"),
+    ("excludedDates", "excludedDates"),
+];
 
 /// The contract's JSON of a job. `app` is the one that short job names belong to.
 pub(super) fn job(
@@ -43,6 +49,7 @@ pub(super) fn job(
         map.remove(key);
     }
     schedules(&mut map, place, faults);
+    calendar_names(&mut map, app, place, faults);
     if let Some(params) = map.remove("params")
         && !params.is_null()
     {
@@ -61,6 +68,54 @@ pub(super) fn job(
     match pool().get_message_by_name("clawjob.v1.Job") {
         Some(descriptor) => message(Value::Object(map), &descriptor, place, faults),
         None => Value::Object(map),
+    }
+}
+
+/// The contract's JSON of a calendar. Weekdays may be written by name.
+pub(super) fn calendar(
+    mut map: Map<String, Value>,
+    place: &str,
+    faults: &mut Vec<String>,
+) -> Value {
+    map.remove("etag");
+    if let Some(Value::Array(days)) = map.get_mut("weekdays") {
+        for (index, day) in days.iter_mut().enumerate() {
+            let Value::String(text) = day else { continue };
+            match calendars::weekday(text) {
+                Ok(number) => *day = json!(number),
+                Err(fault) => faults.push(format!("{place}.weekdays[{index}]: {fault}")),
+            }
+        }
+    }
+    match pool().get_message_by_name("clawjob.v1.Calendar") {
+        Some(descriptor) => message(Value::Object(map), &descriptor, place, faults),
+        None => Value::Object(map),
+    }
+}
+
+/// Makes full names of the calendars that schedules name: short ones are of the job's app.
+fn calendar_names(
+    map: &mut Map<String, Value>,
+    app: Option<&str>,
+    place: &str,
+    faults: &mut Vec<String>,
+) {
+    let Some(Value::Array(schedules)) = map.get_mut("schedules") else { return };
+    for (index, schedule) in schedules.iter_mut().enumerate() {
+        for key in
+            ["includeCalendars", "excludeCalendars", "include_calendars", "exclude_calendars"]
+        {
+            let Some(Value::Array(names)) = schedule.get_mut(key) else { continue };
+            for (at, name) in names.iter_mut().enumerate() {
+                let Value::String(text) = name else { continue };
+                match names::full(names::Kind::Calendar, text, app) {
+                    Ok(full) => *text = full,
+                    Err(e) => {
+                        faults.push(format!("{place}.schedules[{index}].{key}[{at}]: {e}"));
+                    }
+                }
+            }
+        }
     }
 }
 

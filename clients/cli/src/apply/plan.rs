@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use clawjob_proto::v1::{Job, ListJobsRequest, UpdateJobRequest, job};
+use clawjob_proto::v1::{Calendar, Job, ListJobsRequest, UpdateJobRequest, job};
 use prost_types::FieldMask;
 use tonic::Code;
 
 use super::{
+    calendars,
     diff::{self, Change},
     file::Wanted,
     order,
@@ -42,9 +43,23 @@ pub(super) enum Action {
         /// Under this etag only.
         etag: String,
     },
+    /// A calendar that is not there yet.
+    CreateCalendar(Box<Calendar>),
+    /// A calendar whose fields differ.
+    UpdateCalendar {
+        /// What the file wants, with the etag of what was compared.
+        calendar: Box<Calendar>,
+        /// What changes.
+        changes: Vec<Change>,
+    },
+    /// A calendar that is in none of the files.
+    DeleteCalendar {
+        /// Under this etag only.
+        etag: String,
+    },
 }
 
-/// One job and what becomes of it.
+/// One job or calendar and what becomes of it.
 #[derive(Debug)]
 pub(super) struct Step {
     /// Full name.
@@ -63,8 +78,11 @@ pub(super) async fn make(
     wanted: &Wanted,
     prune: bool,
 ) -> Result<Vec<Step>, CliError> {
-    let (mut steps, mut refusals) = (Vec::new(), Vec::new());
-    let mut to_be_made = BTreeSet::new();
+    let mut steps = calendars::compare(client, wanted).await?;
+    let is_new = |step: &&Step| matches!(step.action, Action::CreateCalendar(_));
+    let mut to_be_made: BTreeSet<String> =
+        steps.iter().filter(is_new).map(|step| step.name.clone()).collect();
+    let mut refusals = Vec::new();
     for job in order::order(&wanted.jobs).map_err(CliError::Usage)? {
         match compare(client, job, &to_be_made).await {
             Ok(action) => {
@@ -88,6 +106,12 @@ pub(super) async fn make(
         for app in &wanted.apps {
             steps.extend(surplus(client, app, &kept).await?);
         }
+        // After the jobs that used them.
+        let kept: BTreeSet<&str> =
+            wanted.calendars.iter().map(|calendar| calendar.name.as_str()).collect();
+        for app in &wanted.apps {
+            steps.extend(calendars::surplus(client, app, &kept).await?);
+        }
     }
     Ok(steps)
 }
@@ -95,6 +119,12 @@ pub(super) async fn make(
 /// Whether an error speaks about one job, and not about the connection or the caller.
 fn is_about_the_job(code: Code) -> bool {
     matches!(code, Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange)
+}
+
+/// The job without the jobs and calendars that are still to be made: the server can check all the
+/// rest.
+fn checkable(job: &Job, to_be_made: &BTreeSet<String>) -> Job {
+    calendars::without_new(&order::without(job, to_be_made), to_be_made)
 }
 
 async fn compare(
@@ -105,7 +135,7 @@ async fn compare(
     let current = match jobs::get(client, wanted.name.clone()).await {
         Ok(current) => current,
         Err(CliError::Status(status)) if status.code() == Code::NotFound => {
-            jobs::create_job(client, order::without(wanted, to_be_made), true).await?;
+            jobs::create_job(client, checkable(wanted, to_be_made), true).await?;
             return Ok(Action::Create(Box::new(wanted.clone())));
         }
         Err(e) => return Err(e),
@@ -116,10 +146,11 @@ async fn compare(
     job.state = current.state;
     // The server's answer has its defaults filled in as the current job has them: only that makes
     // the comparison fair.
-    let asked = replacement(order::without(&job, to_be_made), true);
+    let asked = replacement(checkable(&job, to_be_made), true);
     let mut checked = jobs::write(client, asked).await?;
     checked.on_success.clone_from(&job.on_success);
     checked.on_failure.clone_from(&job.on_failure);
+    calendars::with_all(&mut checked, &job);
     let changes = diff::changes(&current, &checked)?;
     let state = state_change(&current, wanted);
     if changes.is_empty() && state.is_none() {

@@ -7,12 +7,14 @@ use clawjob_proto::v1::{PauseJobRequest, job};
 use serde_json::{Value, json};
 
 use super::{
+    calendars,
+    diff::Change,
     file,
     plan::{self, Action, Step},
 };
 use crate::{
-    args::OutputFormat, client::Client, context::Context, error::CliError, jobs, names, output,
-    render, text,
+    args::OutputFormat, calendars as commands, client::Client, context::Context, error::CliError,
+    jobs, names, output, render, text,
 };
 
 /// What `apply` takes.
@@ -24,7 +26,7 @@ pub struct ApplyArgs {
     /// Only show what would change, field by field
     #[arg(long)]
     dry_run: bool,
-    /// Delete the jobs that the files lack, in the apps that the files name
+    /// Delete the jobs and calendars that the files lack, in the apps that the files name
     #[arg(long)]
     prune: bool,
     /// Delete without asking
@@ -79,7 +81,9 @@ pub(crate) async fn run(ctx: &mut Context<'_>, args: ApplyArgs) -> Result<(), Cl
 
 /// Asks before anything is deleted.
 fn confirm(ctx: &mut Context<'_>, steps: &[Step]) -> Result<(), CliError> {
-    let doomed = steps.iter().filter(|step| matches!(step.action, Action::Delete { .. }));
+    let is_doomed =
+        |step: &&Step| matches!(step.action, Action::Delete { .. } | Action::DeleteCalendar { .. });
+    let doomed = steps.iter().filter(is_doomed);
     let doomed: Vec<String> = doomed.map(|step| names::short(&step.name)).collect();
     if doomed.is_empty() {
         return Ok(());
@@ -106,6 +110,13 @@ async fn carry_out(client: &mut Client, step: &Step) -> Result<(), CliError> {
         Action::Delete { etag } => {
             jobs::delete(client, step.name.clone(), etag.clone(), false).await
         }
+        Action::CreateCalendar(calendar) => {
+            commands::create(client, (**calendar).clone()).await.map(drop)
+        }
+        Action::UpdateCalendar { calendar, .. } => calendars::write(client, calendar).await,
+        Action::DeleteCalendar { etag } => {
+            commands::delete(client, step.name.clone(), etag.clone()).await
+        }
         Action::Update { job, changes, etag, state } => {
             if !changes.is_empty() {
                 let mut job = (**job).clone();
@@ -126,10 +137,10 @@ async fn carry_out(client: &mut Client, step: &Step) -> Result<(), CliError> {
 
 fn word(action: &Action) -> &'static str {
     match action {
-        Action::Create(_) => "create",
-        Action::Update { .. } => "update",
+        Action::Create(_) | Action::CreateCalendar(_) => "create",
+        Action::Update { .. } | Action::UpdateCalendar { .. } => "update",
         Action::Keep => "unchanged",
-        Action::Delete { .. } => "delete",
+        Action::Delete { .. } | Action::DeleteCalendar { .. } => "delete",
     }
 }
 
@@ -138,7 +149,11 @@ fn state_word(state: job::State) -> &'static str {
 }
 
 fn print(ctx: &mut Context<'_>, step: &Step, dry: bool, done: bool) -> Result<(), CliError> {
-    let name = names::short(&step.name);
+    // A calendar may be called like a job.
+    let name = match step.name.contains("/calendars/") {
+        true => format!("calendar {}", names::short(&step.name)),
+        false => names::short(&step.name),
+    };
     let line = match (done, dry, &step.action) {
         (false, ..) => format!("failed     {name}"),
         (_, true, action) => format!("{:<10} {name}", word(action)),
@@ -146,13 +161,12 @@ fn print(ctx: &mut Context<'_>, step: &Step, dry: bool, done: bool) -> Result<()
         (_, false, action) => format!("{:<10} {name}", format!("{}d", word(action))),
     };
     writeln!(ctx.term.out, "{}", text::line(&line))?;
-    if let Action::Update { changes, state, .. } = &step.action {
-        for change in changes {
-            writeln!(ctx.term.out, "  {}", text::line(&change.to_string()))?;
-        }
-        if let Some(state) = state {
-            writeln!(ctx.term.out, "  state: {}", state_word(*state))?;
-        }
+    let (changes, state) = changed(&step.action);
+    for change in changes {
+        writeln!(ctx.term.out, "  {}", text::line(&change.to_string()))?;
+    }
+    if let Some(state) = state {
+        writeln!(ctx.term.out, "  state: {}", state_word(state))?;
     }
     Ok(())
 }
@@ -162,7 +176,8 @@ fn as_json(step: &Step, done: &Result<(), CliError>) -> Value {
     if let Err(e) = done {
         result["error"] = json!(render::brief(e));
     }
-    if let Action::Update { changes, state, .. } = &step.action {
+    if matches!(step.action, Action::Update { .. } | Action::UpdateCalendar { .. }) {
+        let (changes, state) = changed(&step.action);
         let fields = changes.iter().map(|c| json!({"field": c.field, "from": c.from, "to": c.to}));
         result["changes"] = Value::Array(fields.collect());
         if let Some(state) = state {
@@ -170,6 +185,15 @@ fn as_json(step: &Step, done: &Result<(), CliError>) -> Value {
         }
     }
     result
+}
+
+/// The fields and the state that an action changes.
+fn changed(action: &Action) -> (&[Change], Option<job::State>) {
+    match action {
+        Action::Update { changes, state, .. } => (changes, *state),
+        Action::UpdateCalendar { changes, .. } => (changes, None),
+        _ => (&[], None),
+    }
 }
 
 fn counts(steps: &[Step]) -> String {

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use clawjob_proto::v1::{
-    CreateJobRequest, Job, Payload, Run, TriggerJobRequest, UpdateJobRequest, job,
+    CreateJobRequest, Job, Payload, PreviewScheduleRequest, Run, TriggerJobRequest,
+    UpdateJobRequest, job,
 };
 use prost_types::FieldMask;
 use tonic::Code;
@@ -10,12 +11,13 @@ use tonic::Code;
 use super::{JobFlags, get, print, show, warn_of_handlers};
 use crate::{
     apply,
+    args::OutputFormat,
     client::{self, Call, Client, jobs},
     context::Context,
     error::CliError,
     names::{self, Kind},
     output::ListPrinter,
-    runs, values,
+    runs, text, values,
 };
 
 /// How often an update is made anew because the job changed between reading and writing it.
@@ -97,7 +99,31 @@ pub(super) async fn create(ctx: &mut Context<'_>, args: JobCreateArgs) -> Result
     }
     let job = create_job(&mut ctx.client, job, args.validate_only).await?;
     warn_of_handlers(ctx, [&job]).await;
-    print(ctx, &job)
+    print(ctx, &job)?;
+    remarks(ctx, &job).await;
+    Ok(())
+}
+
+/// What the server remarks on the schedules of a new job: a minute that is crowded, an hour that a
+/// clock change leaves out. The job is made all the same, whatever becomes of the question.
+async fn remarks(ctx: &mut Context<'_>, job: &Job) {
+    if ctx.format != OutputFormat::Table {
+        return;
+    }
+    let parent = names::split(&job.name).map(|(app, _)| format!("apps/{app}"));
+    for schedule in &job.schedules {
+        let rq = PreviewScheduleRequest {
+            parent: parent.clone().unwrap_or_default(),
+            schedule: Some(schedule.clone()),
+            count: 2,
+            after: None,
+        };
+        let rpc = async |ch, rq| jobs(ch).preview_schedule(rq).await;
+        let Ok(preview) = ctx.client.call(Call::ONCE, rq, rpc).await else { return };
+        for warning in &preview.warnings {
+            ctx.term.remark(&format!("note: {}", text::line(warning)));
+        }
+    }
 }
 
 async fn create_from_file(

@@ -132,6 +132,12 @@ pub(super) struct LoadFlags {
     /// A fire time served later than this is a misfire
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub(super) misfire_threshold: Option<Duration>,
+    /// With --misfire fire-all: at most so many, the newest; 0 means 100
+    #[arg(long, value_name = "COUNT")]
+    pub(super) misfire_max: Option<u32>,
+    /// With --misfire fire-all: none older than this
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub(super) misfire_window: Option<Duration>,
     /// Runs of a higher priority go first
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     pub(super) priority: Option<i32>,
@@ -165,7 +171,9 @@ impl JobFlags {
         app: Option<&str>,
     ) -> Result<Vec<String>, CliError> {
         let (mut paths, mut faults) = (Vec::new(), Vec::new());
-        if self.schedule.apply(&mut job.schedules, &term.zone, &mut faults) {
+        let own_app = names::split(&job.name).map(|(app, _)| app.to_owned());
+        let of_app = own_app.as_deref().or(app);
+        if self.schedule.apply(&mut job.schedules, &term.zone, of_app, &mut faults) {
             note(&mut paths, "schedules");
         }
         match self.what.params.as_deref().map(|text| values::params(text, term)) {
@@ -273,6 +281,8 @@ impl LoadFlags {
         set!(paths, self.queue_timeout => job.queue_timeout, "queue_timeout");
         set!(paths, self.misfire => job.misfire, "misfire");
         set!(paths, self.misfire_threshold => job.misfire_threshold, "misfire_threshold");
+        set!(paths, self.misfire_max => job.misfire_max, "misfire_max");
+        set!(paths, self.misfire_window => job.misfire_window, "misfire_window");
         set!(paths, self.priority => job.priority, "priority");
         *into = paths;
     }

@@ -1,16 +1,18 @@
 //! `clawjob jobs`.
 
+mod backfill;
 mod change;
 mod flags;
 mod next;
 mod offer;
+mod revisions;
 mod schedule;
 mod show;
 
 use clap::{Args, Subcommand};
 use clawjob_proto::v1::{
-    DeleteJobRequest, GetJobRequest, Job, ListJobRevisionsRequest, ListJobsRequest,
-    PauseJobRequest, ResumeJobRequest, RollbackJobRequest,
+    DeleteJobRequest, GetJobRequest, Job, ListJobsRequest, PauseJobRequest, ResumeJobRequest,
+    RollbackJobRequest,
 };
 use prost_types::Duration;
 
@@ -26,11 +28,13 @@ use crate::{
     values::{self, JOB_STATES},
 };
 
+pub(crate) use backfill::JobBackfillArgs;
 pub(crate) use change::{JobCreateArgs, JobTriggerArgs, JobUpdateArgs};
 pub(crate) use change::{create_job, write};
 pub(crate) use flags::JobFlags;
 pub(crate) use next::JobNextArgs;
 pub(crate) use offer::warn_of_handlers;
+pub(crate) use revisions::{JobDiffArgs, JobRevisionsArgs};
 
 /// Commands about jobs. A name is APP/JOB, or JOB with --app.
 #[derive(Subcommand, Debug, Clone)]
@@ -68,14 +72,22 @@ pub enum JobsCommand {
     Trigger(JobTriggerArgs),
     /// Show when it fires next
     Next(JobNextArgs),
-    /// List its earlier versions
+    /// Run it for the fire times of a past range that have no run
+    Backfill(JobBackfillArgs),
+    /// List its versions: who changed it, and when
     Revisions(JobRevisionsArgs),
+    /// Show what changed from one version to another
+    Diff(JobDiffArgs),
     /// Make an earlier version current again
     Rollback {
         /// APP/JOB
         name: String,
         /// The revision's number
-        revision: u64,
+        #[arg(value_name = "REVISION", required_unless_present = "revision")]
+        number: Option<u64>,
+        /// The same as a flag
+        #[arg(long, value_name = "REVISION", conflicts_with = "number")]
+        revision: Option<u64>,
         /// Only if it is still at this etag
         #[arg(long, default_value = "", hide_default_value = true)]
         etag: String,
@@ -121,15 +133,6 @@ pub struct JobPauseArgs {
     length: Option<Duration>,
 }
 
-/// What `jobs revisions` takes.
-#[derive(Args, Debug, Clone)]
-pub struct JobRevisionsArgs {
-    /// APP/JOB
-    name: String,
-    #[command(flatten)]
-    list: ListArgs,
-}
-
 /// # Errors
 /// What the server or the output says.
 pub(crate) async fn run(ctx: &mut Context<'_>, command: JobsCommand) -> Result<(), CliError> {
@@ -155,8 +158,11 @@ pub(crate) async fn run(ctx: &mut Context<'_>, command: JobsCommand) -> Result<(
         }
         JobsCommand::Trigger(args) => change::trigger(ctx, args).await,
         JobsCommand::Next(args) => next::run(ctx, args).await,
-        JobsCommand::Revisions(args) => revisions(ctx, args).await,
-        JobsCommand::Rollback { name, revision, etag } => {
+        JobsCommand::Backfill(args) => backfill::run(ctx, args).await,
+        JobsCommand::Revisions(args) => revisions::list(ctx, args).await,
+        JobsCommand::Diff(args) => revisions::diff(ctx, args).await,
+        JobsCommand::Rollback { name, number, revision, etag } => {
+            let revision = revision.or(number).unwrap_or_default();
             let rq = RollbackJobRequest { name: ctx.name(Kind::Job, &name)?, revision, etag };
             let rpc = async |ch, rq| jobs(ch).rollback_job(rq).await;
             let job = ctx.client.call(Call::ONCE, rq, rpc).await?;
@@ -207,18 +213,6 @@ async fn pause_until(ctx: &mut Context<'_>, args: JobPauseArgs) -> Result<(), Cl
     let rq = PauseJobRequest { name, reason: args.reason, until_time };
     let job = pause(&mut ctx.client, rq).await?;
     print(ctx, &job)
-}
-
-async fn revisions(ctx: &mut Context<'_>, args: JobRevisionsArgs) -> Result<(), CliError> {
-    let name = ctx.name(Kind::Job, &args.name)?;
-    paging::print_list(ctx, &args.list, "jobs", &show::REVISIONS, async |client, size, token| {
-        let name = name.clone();
-        let rq = ListJobRevisionsRequest { name, page_size: size, page_token: token };
-        let rpc = async |ch, rq| jobs(ch).list_job_revisions(rq).await;
-        let page = client.call(Call::SAFE, rq, rpc).await?;
-        Ok((page.jobs, page.next_page_token))
-    })
-    .await
 }
 
 /// One job by its full name.

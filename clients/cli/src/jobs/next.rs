@@ -1,7 +1,12 @@
 //! `jobs next`: the coming fire times of a saved job.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use clap::Args;
-use clawjob_proto::v1::{PreviewScheduleRequest, PreviewScheduleResponse, schedule::Trigger};
+use clawjob_proto::v1::{
+    PreviewScheduleRequest, PreviewScheduleResponse, Schedule, schedule::Trigger,
+};
+use prost_types::Timestamp;
 
 use super::get;
 use crate::{
@@ -26,7 +31,8 @@ pub struct JobNextArgs {
     after: Option<String>,
 }
 
-/// Asks for each schedule of the job and merges the answers: a fire time that two share is one.
+/// Asks for each schedule of the job and merges the answers: a fire time that several share is one,
+/// shown in the zones of all of them.
 pub(super) async fn run(ctx: &mut Context<'_>, args: JobNextArgs) -> Result<(), CliError> {
     let after = args.after.as_deref().map(|text| values::instant(text, &ctx.term.zone));
     let after = after.transpose().map_err(|fault| CliError::usage(format!("--after: {fault}")))?;
@@ -35,13 +41,18 @@ pub(super) async fn run(ctx: &mut Context<'_>, args: JobNextArgs) -> Result<(), 
     let parent = names::split(&job.name).map(|(app, _)| format!("apps/{app}"));
     let mut merged = PreviewScheduleResponse::default();
     let mut descriptions = Vec::new();
+    let mut zones: BTreeMap<(i64, i32), BTreeSet<String>> = BTreeMap::new();
     for schedule in &job.schedules {
         let mut schedule = schedule.clone();
-        if matches!(schedule.trigger, Some(Trigger::Interval(_))) && schedule.start_time.is_none() {
+        if counts_from_creation(&schedule) && schedule.start_time.is_none() {
             // The contract counts an interval from the job's creation, which the preview of a
             // bare schedule cannot know.
             schedule.start_time = job.create_time;
         }
+        let zone = match schedule.time_zone.as_str() {
+            "" => "UTC".to_owned(),
+            name => name.to_owned(),
+        };
         let rq = PreviewScheduleRequest {
             parent: parent.clone().unwrap_or_default(),
             schedule: Some(schedule),
@@ -50,15 +61,28 @@ pub(super) async fn run(ctx: &mut Context<'_>, args: JobNextArgs) -> Result<(), 
         };
         let rpc = async |ch, rq| jobs(ch).preview_schedule(rq).await;
         let preview = ctx.client.call(Call::SAFE, rq, rpc).await?;
-        merged.fire_times.extend(preview.fire_times);
+        for at in preview.fire_times {
+            zones.entry((at.seconds, at.nanos)).or_default().insert(zone.clone());
+        }
         merged.warnings.extend(preview.warnings);
         merged.cron_dialect = preview.cron_dialect;
         descriptions.push(preview.description);
     }
-    merged.fire_times.sort_by_key(|at| (at.seconds, at.nanos));
-    merged.fire_times.dedup();
-    merged.fire_times.truncate(args.count.into());
+    let fires = zones.into_iter().take(args.count.into());
+    let mut of_fires = Vec::new();
+    for ((seconds, nanos), zones) in fires {
+        merged.fire_times.push(Timestamp { seconds, nanos });
+        of_fires.push(zones.into_iter().collect());
+    }
     merged.description = descriptions.join("; ");
-    let zone = job.schedules.first().map_or("", |schedule| schedule.time_zone.as_str());
-    cron::print(ctx, &merged, if zone.is_empty() { "UTC" } else { zone })
+    cron::print(ctx, &merged, &of_fires)
+}
+
+/// Whether a schedule without a start is counted from the job's creation.
+fn counts_from_creation(schedule: &Schedule) -> bool {
+    match &schedule.trigger {
+        Some(Trigger::Interval(_)) => true,
+        Some(Trigger::Cron(text)) => text.trim_start().starts_with("@every"),
+        _ => false,
+    }
 }

@@ -5,7 +5,10 @@ use clawjob_proto::v1::{Schedule, schedule::Trigger};
 use jiff::tz::TimeZone;
 use prost_types::Duration;
 
-use crate::values::{self, DIALECTS};
+use crate::{
+    names::{self, Kind},
+    values::{self, DIALECTS},
+};
 
 /// When a job fires. Several triggers are several schedules of one job.
 #[derive(Args, Debug, Clone, Default)]
@@ -38,9 +41,16 @@ pub(crate) struct ScheduleFlags {
     /// Spread fires over this window, each job at its own place in it
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub(super) spread: Option<Duration>,
-    /// Leave this day out (in the schedule's zone); repeatable
+    /// Leave this day out (in the schedule's zone); repeatable, replaces all; '' is none
     #[arg(long = "exclude-date", value_name = "YYYY-MM-DD")]
     pub(super) excluded_dates: Vec<String>,
+    /// Fire only on days of this calendar, APP/CALENDAR or CALENDAR of the job's app; repeatable,
+    /// replaces all; '' is none
+    #[arg(long = "include-calendar", value_name = "CALENDAR")]
+    pub(super) include_calendars: Vec<String>,
+    /// Leave the days and windows of this calendar out; repeatable, replaces all; '' is none
+    #[arg(long = "exclude-calendar", value_name = "CALENDAR")]
+    pub(super) exclude_calendars: Vec<String>,
     /// How to read --cron [default: found from its form]
     #[arg(long, value_name = "DIALECT", value_parser = values::one_of(&DIALECTS))]
     pub(super) dialect: Option<i32>,
@@ -56,6 +66,7 @@ impl ScheduleFlags {
         &self,
         schedules: &mut Vec<Schedule>,
         zone: &TimeZone,
+        app: Option<&str>,
         faults: &mut Vec<String>,
     ) -> bool {
         let triggers = self.triggers(zone, faults);
@@ -80,7 +91,7 @@ impl ScheduleFlags {
             faults.push("there is no schedule: give --cron, --every, --at or --delay too".into());
         }
         for schedule in schedules.iter_mut() {
-            self.surround(schedule, zone, faults);
+            self.surround(schedule, zone, app, faults);
         }
         faults.dedup();
         true
@@ -107,9 +118,17 @@ impl ScheduleFlags {
             || self.spread.is_some()
             || self.dialect.is_some()
             || !self.excluded_dates.is_empty()
+            || !self.include_calendars.is_empty()
+            || !self.exclude_calendars.is_empty()
     }
 
-    fn surround(&self, schedule: &mut Schedule, zone: &TimeZone, faults: &mut Vec<String>) {
+    fn surround(
+        &self,
+        schedule: &mut Schedule,
+        zone: &TimeZone,
+        app: Option<&str>,
+        faults: &mut Vec<String>,
+    ) {
         if let Some(time_zone) = &self.time_zone {
             schedule.time_zone.clone_from(time_zone);
         }
@@ -127,7 +146,23 @@ impl ScheduleFlags {
             schedule.spread = self.spread;
         }
         if !self.excluded_dates.is_empty() {
-            schedule.excluded_dates.clone_from(&self.excluded_dates);
+            let dates = self.excluded_dates.iter().filter(|date| !date.is_empty());
+            schedule.excluded_dates = dates.cloned().collect();
+        }
+        for (flag, texts, place) in [
+            ("--include-calendar", &self.include_calendars, &mut schedule.include_calendars),
+            ("--exclude-calendar", &self.exclude_calendars, &mut schedule.exclude_calendars),
+        ] {
+            if texts.is_empty() {
+                continue;
+            }
+            place.clear();
+            for text in texts.iter().filter(|text| !text.is_empty()) {
+                match names::full(Kind::Calendar, text, app) {
+                    Ok(name) => place.push(name),
+                    Err(e) => faults.push(format!("{flag}: {e}")),
+                }
+            }
         }
         if let (Some(dialect), Some(Trigger::Cron(_))) = (self.dialect, &schedule.trigger) {
             schedule.cron_dialect = dialect;
@@ -180,7 +215,7 @@ mod tests {
 
     fn apply(flags: &ScheduleFlags, mut before: Vec<Schedule>) -> (Vec<Schedule>, Vec<String>) {
         let mut faults = Vec::new();
-        flags.apply(&mut before, &TimeZone::UTC, &mut faults);
+        flags.apply(&mut before, &TimeZone::UTC, Some("demo"), &mut faults);
         (before, faults)
     }
 
@@ -227,6 +262,24 @@ mod tests {
         assert_eq!(faults.len(), 3, "{faults:?}");
         let nothing = ScheduleFlags::default();
         let mut none = Vec::new();
-        assert!(!nothing.apply(&mut none, &TimeZone::UTC, &mut Vec::new()));
+        assert!(!nothing.apply(&mut none, &TimeZone::UTC, None, &mut Vec::new()));
+    }
+
+    #[test]
+    fn calendars_are_of_the_jobs_app_unless_they_say_otherwise() {
+        let flags = ScheduleFlags {
+            include_calendars: vec!["work".into(), "other/days".into()],
+            exclude_calendars: vec![String::new()],
+            ..Default::default()
+        };
+        let before = Schedule {
+            exclude_calendars: vec!["apps/demo/calendars/old".into()],
+            ..shanghai(Trigger::Cron("1 1 * * *".into()))
+        };
+        let (after, faults) = apply(&flags, vec![before]);
+        assert_eq!(faults, Vec::<String>::new());
+        let wanted = ["apps/demo/calendars/work", "apps/other/calendars/days"];
+        assert_eq!(after[0].include_calendars, wanted);
+        assert!(after[0].exclude_calendars.is_empty());
     }
 }

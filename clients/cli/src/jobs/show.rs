@@ -1,5 +1,7 @@
 //! How tables show jobs.
 
+use std::collections::BTreeSet;
+
 use clawjob_proto::v1::{
     CronDialect, DisconnectPolicy, Job, LostPolicy, MisfirePolicy, OverlapPolicy, RouteStrategy,
     Schedule, job, schedule::Trigger,
@@ -93,6 +95,8 @@ pub(super) fn fields(job: &Job, zone: &TimeZone) -> Fields {
         ("problem", Cell::from(&job.problem)),
         ("schedule", schedules(job, zone).into()),
         ("dialect", dialects(job).into()),
+        ("on days of", calendars(job, |s| &s.include_calendars).into()),
+        ("not on days of", calendars(job, |s| &s.exclude_calendars).into()),
         ("next fire", at(&job.next_fire_time)),
         ("handler", Cell::from(&job.handler)),
         ("params", show::payload(job.params.as_ref()).into()),
@@ -108,6 +112,8 @@ pub(super) fn fields(job: &Job, zone: &TimeZone) -> Fields {
         ("queue timeout", span(&job.queue_timeout)),
         ("misfire", word_of!(MisfirePolicy, "MISFIRE_POLICY_", job.misfire).into()),
         ("misfire threshold", span(&job.misfire_threshold)),
+        ("misfire max", show::count(job.misfire_max).into()),
+        ("misfire window", span(&job.misfire_window)),
         (
             "disconnect",
             word_of!(DisconnectPolicy, "DISCONNECT_POLICY_", job.disconnect_policy).into(),
@@ -125,6 +131,13 @@ pub(super) fn fields(job: &Job, zone: &TimeZone) -> Fields {
         ("changed", at(&job.update_time)),
         ("changed by", Cell::from(&job.update_by)),
     ]
+}
+
+/// The calendars of all schedules, each once.
+fn calendars(job: &Job, of: fn(&Schedule) -> &Vec<String>) -> String {
+    let names: BTreeSet<String> =
+        job.schedules.iter().flat_map(of).map(|name| names::short(name)).collect();
+    names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 fn dialects(job: &Job) -> String {

@@ -6,9 +6,9 @@ use std::{
 };
 
 use clawjob_proto::v1::{
-    self as pb, fleet_service_server::FleetServiceServer,
-    identity_service_server::IdentityServiceServer, job_service_server::JobServiceServer,
-    run_service_server::RunServiceServer,
+    self as pb, calendar_service_server::CalendarServiceServer,
+    fleet_service_server::FleetServiceServer, identity_service_server::IdentityServiceServer,
+    job_service_server::JobServiceServer, run_service_server::RunServiceServer,
 };
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -22,6 +22,12 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) jobs: BTreeMap<String, pb::Job>,
+    /// Every version of every job, in order.
+    pub(crate) revisions: Vec<pb::Job>,
+    pub(crate) calendars: BTreeMap<String, pb::Calendar>,
+    pub(crate) backfills: Vec<pb::BackfillJobRequest>,
+    /// What ForecastRuns answers.
+    pub(crate) fires: Vec<pb::forecast_runs_response::Fire>,
     /// Apps that have had a job.
     pub(crate) apps: BTreeSet<String>,
     pub(crate) runs: BTreeMap<String, pb::Run>,
@@ -73,6 +79,7 @@ impl Fake {
         let url = format!("{scheme}://localhost:{}", listener.local_addr().unwrap().port());
         let server = server
             .add_service(JobServiceServer::new(fake.clone()))
+            .add_service(CalendarServiceServer::new(fake.clone()))
             .add_service(RunServiceServer::new(fake.clone()))
             .add_service(FleetServiceServer::new(fake.clone()))
             .add_service(IdentityServiceServer::new(fake.clone()))

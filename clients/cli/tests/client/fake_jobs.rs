@@ -73,6 +73,7 @@ fn store(state: &mut State, mut job: pb::Job) -> pb::Job {
     job.create_time.get_or_insert(prost_types::Timestamp { seconds: 1_772_326_800, nanos: 0 });
     state.apps.extend(job.name.split('/').nth(1).map(str::to_owned));
     state.jobs.insert(job.name.clone(), job.clone());
+    state.revisions.push(job.clone());
     job
 }
 
@@ -232,9 +233,12 @@ impl pb::job_service_server::JobService for Fake {
 
     async fn list_job_revisions(
         &self,
-        _: Request<pb::ListJobRevisionsRequest>,
+        rq: Request<pb::ListJobRevisionsRequest>,
     ) -> Answer<pb::ListJobRevisionsResponse> {
-        Err(Status::unimplemented("list_job_revisions"))
+        let (state, rq) = self.enter("list_job_revisions", rq)?;
+        let own = state.revisions.iter().rev().filter(|job| job.name == rq.name);
+        let jobs = own.cloned().collect();
+        Ok(Response::new(pb::ListJobRevisionsResponse { jobs, next_page_token: String::new() }))
     }
 
     async fn rollback_job(&self, _: Request<pb::RollbackJobRequest>) -> Answer<pb::Job> {
@@ -243,15 +247,19 @@ impl pb::job_service_server::JobService for Fake {
 
     async fn backfill_job(
         &self,
-        _: Request<pb::BackfillJobRequest>,
+        rq: Request<pb::BackfillJobRequest>,
     ) -> Answer<pb::BackfillJobResponse> {
-        Err(Status::unimplemented("backfill_job"))
+        let (mut state, rq) = self.enter("backfill_job", rq)?;
+        state.backfills.push(rq);
+        Ok(Response::new(pb::BackfillJobResponse { run_count: 3, already_run_count: 1 }))
     }
 
     async fn forecast_runs(
         &self,
-        _: Request<pb::ForecastRunsRequest>,
+        rq: Request<pb::ForecastRunsRequest>,
     ) -> Answer<pb::ForecastRunsResponse> {
-        Err(Status::unimplemented("forecast_runs"))
+        let (state, _) = self.enter("forecast_runs", rq)?;
+        let fires = state.fires.clone();
+        Ok(Response::new(pb::ForecastRunsResponse { fires, next_page_token: String::new() }))
     }
 }

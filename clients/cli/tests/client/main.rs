@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod apply;
+mod calendars;
 mod errors;
 mod fake;
+mod fake_calendars;
 mod fake_jobs;
 mod fake_runs;
 mod harness;
