@@ -27,6 +27,7 @@ mod group;
 mod http;
 mod lines;
 mod shell;
+mod strays;
 
 pub use config::{AgentConfig, AgentError, Command, HttpSection, ShellSection, Target, load};
 

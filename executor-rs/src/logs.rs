@@ -132,19 +132,24 @@ impl LogSink {
         buffer.records.is_empty() && buffer.tail_dropped == 0
     }
 
+    /// True when a record waits.
+    pub(crate) fn has_records(&self) -> bool {
+        !self.buffer.lock().records.is_empty()
+    }
+
     /// Bytes of the next chunk of at most `max` bytes, without cutting it.
     fn next_bytes(&self, max: usize) -> usize {
         let buffer = self.buffer.lock();
         buffer.span(max).1
     }
 
-    /// Cuts the next chunk. One record is cut off even when it is larger than `max`.
+    /// Cuts the next chunk. One record is cut off even when it is larger than `max`. What was
+    /// dropped last waits for a record to come with, whose number tells a repetition apart.
     fn cut(&self, max: usize) -> Option<Cut> {
         let mut buffer = self.buffer.lock();
         let (count, bytes) = buffer.span(max);
         if count == 0 {
-            let dropped = std::mem::take(&mut buffer.tail_dropped);
-            return (dropped > 0).then(|| Cut { dropped, ..Cut::default() });
+            return None;
         }
         let dropped = buffer.records.front().map_or(0, |waiting| waiting.dropped);
         let records = buffer.records.drain(..count).map(|waiting| waiting.record).collect();
@@ -169,6 +174,7 @@ impl LogSink {
             records.extend(cut.records);
             dropped += cut.dropped;
         }
+        dropped += self.give_up();
         (records, dropped)
     }
 }

@@ -38,6 +38,13 @@ const VERIFY_MAX: usize = 1_000;
 /// Waiting runs whose reason is written per lane and sweep.
 const EXPLAIN_MAX: usize = 256;
 
+/// Executors that were told to come back later do so within this time: the longest wait between two
+/// of their dials.
+const COMES_BACK_WITHIN: TimeDelta = TimeDelta::seconds(30);
+/// For so many times the grace after a takeover nobody is lost while others are turned away; then
+/// a crowd that never ends holds up nothing any more.
+const CROWDED_GRACES_MAX: u32 = 10;
+
 /// How long executors may be out of contact.
 #[derive(Clone, Copy, Debug)]
 pub struct LostRules {
@@ -155,6 +162,11 @@ impl Janitor {
     pub async fn lost(&self, now: DateTime<Utc>, recovered_at: DateTime<Utc>) -> Result<()> {
         let mut verdicts = Verdicts::default();
         let grace_ends = recovered_at + self.rules.takeover_grace;
+        // Who waits to be admitted can't show that it lives.
+        let crowded = self.hub.turned_away_at().is_some_and(|at| now < at + COMES_BACK_WITHIN);
+        if crowded && now < recovered_at + self.rules.takeover_grace * CROWDED_GRACES_MAX {
+            return Ok(());
+        }
         for (app, executor) in self.board.executors_in_use() {
             let since = match self.hub.contact(app, &executor) {
                 Contact::Connected { .. } => continue,

@@ -116,6 +116,7 @@ impl Foundation {
         let hub_settings = settings::hub_settings(config, &node);
         let (hub, events) = Hub::new(hub_settings, clock.clone());
         let board = Arc::new(Board::default());
+        hub.know_holdings(Arc::new(Known(board.clone())));
         Ok((Self { clock, store, hub, board, node }, events))
     }
 

@@ -17,3 +17,5 @@ mod retries;
 mod schedules;
 #[path = "policies/shards.rs"]
 mod shards;
+#[path = "policies/sessions.rs"]
+mod sessions;

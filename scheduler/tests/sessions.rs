@@ -6,8 +6,9 @@ use std::{sync::Arc, time::Duration};
 
 use clawjob_executor::{Ctx, Executor, Failure};
 use clawjob_proto::v1::{
-    Close, Goodbye, Handler, Heartbeat, Hello, RunCommand, SessionRequest, SessionResponse,
-    Welcome, close, executor_service_client::ExecutorServiceClient, session_request::Frame as Up,
+    Close, Goodbye, Handler, Heartbeat, Hello, Outcome, ResultAck, RunCommand, RunResult,
+    SessionRequest, SessionResponse, Welcome, close,
+    executor_service_client::ExecutorServiceClient, result_ack, session_request::Frame as Up,
     session_response::Frame as Down,
 };
 use clawjob_scheduler::{
@@ -27,7 +28,7 @@ use clawjob_scheduler::{
     },
     results::{Results, RunListener, Specs},
     store::{
-        Store,
+        SharedStore, Store,
         ops::{Dispatch, DispatchRow, NewJob, NewRun},
         sqlite::SqliteStore,
     },
@@ -120,6 +121,16 @@ impl Server {
 
     /// An executor's token for the app.
     async fn token(&self, executors: &[&str], handlers: &[&str]) -> (String, String) {
+        self.token_until(executors, handlers, None).await
+    }
+
+    /// The same, which ends by itself after so long.
+    async fn token_until(
+        &self,
+        executors: &[&str],
+        handlers: &[&str],
+        life: Option<Duration>,
+    ) -> (String, String) {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let secret = FreshSecret::new(self.clock.now());
         let token = Token {
@@ -131,7 +142,7 @@ impl Server {
             handler_patterns: owned(handlers),
             owner: "test".to_owned(),
             created_at: self.clock.now(),
-            expires_at: None,
+            expires_at: life.map(|life| self.clock.now() + life),
             revoked_at: None,
             last_used_at: None,
         };
@@ -251,6 +262,16 @@ impl Client {
     async fn next(&mut self) -> Result<Option<Down>, Status> {
         let next = tokio::time::timeout(PATIENCE, self.answers.message());
         Ok(next.await.expect("an answer in time")?.and_then(|answer| answer.frame))
+    }
+
+    async fn result_ack(&mut self) -> ResultAck {
+        loop {
+            match self.next().await.unwrap() {
+                Some(Down::ResultAck(ack)) => return ack,
+                Some(_) => {}
+                None => panic!("the stream ended without a ResultAck"),
+            }
+        }
     }
 
     /// The Close frame and the status after it.
@@ -425,6 +446,111 @@ async fn a_process_resumes_and_its_older_stream_is_told_so() {
     assert_eq!((row.session_epoch, row.disconnected_at), (2, None));
 }
 
+/// A token that is renewed while a handler runs costs the run nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c57_an_executor_whose_token_is_renewed_keeps_its_run() {
+    let server = Server::start(scaled()).await;
+    let life = Duration::from_secs(8);
+    let (_, first) = server.token_until(&[], &[], Some(life)).await;
+    let (second_id, second) = server.token(&[], &[]).await;
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("token");
+    std::fs::write(&file, &first).unwrap();
+    let (go, gone) = tokio::sync::watch::channel(false);
+    let executor = Executor::builder()
+        .endpoints([server.url.clone()])
+        .token_file(&file)
+        .app("app")
+        .executor_id("worker")
+        .slots(2)
+        .handler("hello", move |name: String, _ctx: Ctx| {
+            let mut gone = gone.clone();
+            async move {
+                let _ = gone.wait_for(|gone| *gone).await;
+                Ok::<_, Failure>(name)
+            }
+        });
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(executor.run_until(async {
+        let _ = stopped.await;
+    }));
+    let run = server.send("worker", r#""x""#).await;
+    server.until_state(run, RunState::Running).await;
+    std::fs::write(&file, &second).unwrap();
+    let second_id = format!("tokens/{second_id}");
+    server
+        .until("the session with the second token", async || {
+            let row = server.store.get_executor(server.app, "worker").await.unwrap();
+            row.principal == second_id && row.disconnected_at.is_none()
+        })
+        .await;
+    // Past the end of the first token, by which its own session would have ended.
+    let ended = server.clock.now() + life;
+    let store: SharedStore = server.store.clone();
+    server.hub.check_tokens(&store, ended).await;
+    assert_eq!(server.hub.sessions(), 1);
+    assert_eq!(server.store.get_run(run).await.unwrap().run.state, RunState::Running);
+    go.send(true).unwrap();
+    server.until_state(run, RunState::Succeeded).await;
+    assert_eq!(server.store.get_run(run).await.unwrap().run.attempt, 1);
+    stop.send(()).unwrap();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_credential_without_the_resume_token_is_another_process() {
+    let server = Server::start(scaled()).await;
+    let (_, first) = server.token(&[], &[]).await;
+    let (_, second) = server.token(&[], &[]).await;
+    let (_living, welcome) = server.welcome(&first, hello("a", "process-1")).await;
+    let status = server.refusal(&second, hello("a", "process-1")).await;
+    assert_eq!(status.code(), Code::AlreadyExists, "{status:?}");
+    let forged = Hello { resume_token: "0".repeat(64), ..hello("a", "process-1") };
+    assert_eq!(server.refusal(&second, forged).await.code(), Code::AlreadyExists);
+    let proven = Hello { resume_token: welcome.resume_token, ..hello("a", "process-1") };
+    let (_again, welcome) = server.welcome(&second, proven).await;
+    assert!(welcome.resumed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn x48_r49_a_megabyte_of_odd_words_is_stored_cut_and_acknowledged_once() {
+    let server = Server::start(scaled()).await;
+    let (_, token) = server.token(&[], &[]).await;
+    let (mut client, _) = server.welcome(&token, hello("a", "process-1")).await;
+    let run = server.send("a", "1").await;
+    let command = match client.next().await.unwrap() {
+        Some(Down::Run(command)) => command,
+        other => panic!("wanted a RunCommand, got {other:?}"),
+    };
+    let odd = "\0\u{1}\u{1b}[31m\r\u{7f}\u{85}\u{202e}\u{1f980}\u{fffd}é";
+    let message = odd.repeat(1024 * 1024 / odd.len());
+    let failure = clawjob_proto::v1::Failure {
+        code: odd.to_owned(),
+        message: message.clone(),
+        r#type: message.clone(),
+        ..Default::default()
+    };
+    let result = RunResult {
+        r#ref: command.r#ref,
+        outcome: Outcome::Failed.into(),
+        failure: Some(failure),
+        ..RunResult::default()
+    };
+    client.send(Up::Result(result.clone())).await;
+    let ack = client.result_ack().await;
+    assert_eq!(ack.status(), result_ack::Status::Committed);
+    let record = server.store.get_run(run).await.unwrap();
+    assert_eq!(record.run.state, RunState::Failed);
+    let stored = record.failure.unwrap();
+    assert!(stored.message.len() <= 16 * 1024, "{}", stored.message.len());
+    assert!(stored.message.contains(" … ") && !stored.message.contains('\0'));
+    assert!(stored.message.starts_with("\u{fffd}\u{1}\u{1b}") && stored.message.ends_with('é'));
+    assert_eq!(stored.code, odd.replace('\0', "\u{fffd}"));
+    // One that is sent again all the same is answered, so that no loop comes of it.
+    client.send(Up::Result(result)).await;
+    assert_eq!(client.result_ack().await.status(), result_ack::Status::Duplicate);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s13_a_revoked_token_closes_its_session() {
     let server = Server::start(scaled()).await;
@@ -473,7 +599,7 @@ async fn r34_silence_ends_a_session_with_a_frame_and_goodbye_ends_it_cleanly() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_sdk_survives_an_operators_disconnect_with_its_run() {
+async fn r36_an_executor_that_reconnects_keeps_its_run_and_its_result_counts_once() {
     let server = Server::start(scaled()).await;
     let (_, token) = server.token(&[], &[]).await;
     let (go, gone) = tokio::sync::watch::channel(false);

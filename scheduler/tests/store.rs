@@ -167,6 +167,7 @@ cases! {
         records_come_back_as_they_were_written,
         records_stored_already_are_left_out,
         pages_go_on_where_the_last_one_ended,
+        x46_pages_of_long_records_stay_small_and_leave_none_out,
         a_filter_leaves_records_out_and_still_moves_on,
         records_beyond_the_cap_are_counted_as_dropped,
         records_the_sender_dropped_are_counted_once,
@@ -216,6 +217,8 @@ cases! {
     executors:
         a_first_claim_makes_the_executor,
         the_same_process_goes_on_with_its_attempts,
+        c57_a_process_that_renewed_its_credential_goes_on_by_its_resume_token,
+        a_claim_that_knows_its_runs_finds_the_same_as_one_that_looks,
         a_process_whose_welcome_was_lost_is_still_itself,
         another_process_is_refused_while_the_first_is_alive,
         a_process_that_is_silent_is_replaced,
@@ -240,5 +243,6 @@ cases! {
         logs_go_before_their_run_but_not_while_it_goes_on,
         a_deleted_job_stays_while_its_runs_do,
         a_request_id_is_free_again_after_a_day,
+        r42_ten_thousand_executors_that_left_leave_nothing_in_lists,
         nodes_and_executors_that_stay_away_are_forgotten;
 }

@@ -8,23 +8,25 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 
+use super::strays::{self, Marks};
 use crate::time;
 
-/// A running command. Dropping it kills its group.
+/// A running command. Dropping it kills its group, and what has left the group.
 pub(super) struct Group {
     child: Child,
     id: Option<Pid>,
+    marks: Marks,
 }
 
 impl Group {
-    /// Starts the command as the leader of a new group.
+    /// Starts the command as the leader of a new group. Its environment has the marks.
     ///
     /// # Errors
     /// The system's, such as a program that is not there.
-    pub(super) fn spawn(command: &mut Command) -> std::io::Result<Self> {
+    pub(super) fn spawn(command: &mut Command, marks: Marks) -> std::io::Result<Self> {
         let child = command.process_group(0).kill_on_drop(true).spawn()?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-        Ok(Self { child, id })
+        Ok(Self { child, id, marks })
     }
 
     pub(super) fn child(&mut self) -> &mut Child {
@@ -41,20 +43,32 @@ impl Group {
         Ok(status)
     }
 
-    /// Asks the group to end, and kills it when it has not after `grace`.
+    /// Asks all processes of the command to end, and kills those that have not when the leader has
+    /// ended or `grace` is over.
     ///
     /// # Errors
     /// The system's.
     pub(super) async fn stop(&mut self, grace: Duration) -> std::io::Result<ExitStatus> {
         self.signal(Signal::SIGTERM);
-        tokio::select! {
-            status = self.child.wait() => {
-                self.kill();
-                return status;
+        self.to_strays(strays::ask).await;
+        let status = tokio::select! {
+            status = self.child.wait() => status,
+            () = time::sleep(grace) => {
+                self.signal(Signal::SIGKILL);
+                self.child.wait().await
             }
-            () = time::sleep(grace) => self.signal(Signal::SIGKILL),
+        };
+        self.kill();
+        self.to_strays(strays::kill).await;
+        status
+    }
+
+    /// Looking through all processes is no work for the threads that handlers share.
+    async fn to_strays(&self, act: fn(&Marks)) {
+        let marks = self.marks.clone();
+        if tokio::task::spawn_blocking(move || act(&marks)).await.is_err() {
+            tracing::warn!("processes that left the command's group were not looked for");
         }
-        self.wait().await
     }
 
     fn signal(&self, signal: Signal) {
@@ -74,6 +88,11 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
+        if self.id.is_none() {
+            return;
+        }
+        // Abandoned in the middle: the handler was dropped, or the agent ends.
         self.kill();
+        strays::kill(&self.marks);
     }
 }

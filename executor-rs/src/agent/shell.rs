@@ -14,6 +14,7 @@ use tokio::process;
 use super::config::{Command, ShellSection};
 use super::group::Group;
 use super::lines;
+use super::strays::Marks;
 use crate::ctx::Ctx;
 use crate::failure::{Failure, code};
 
@@ -77,7 +78,7 @@ pub(super) async fn run(
         Failure::new("COMMAND_NOT_ALLOWED", text).non_retryable()
     })?;
     let mut process = prepare(command, &params, &ctx)?;
-    let mut group = Group::spawn(&mut process).map_err(|error| {
+    let mut group = Group::spawn(&mut process, marks(&ctx)).map_err(|error| {
         let text = format!("{} cannot be started: {error}", command.program.display());
         Failure::new("COMMAND_NOT_STARTED", text)
     })?;
@@ -180,6 +181,12 @@ fn description(ctx: &Ctx) -> Vec<(&'static str, String)> {
         env.push(("TRACEPARENT", traceparent.to_owned()));
     }
     env
+}
+
+/// What tells the processes of this attempt from all others.
+fn marks(ctx: &Ctx) -> Marks {
+    let named = ["CLAWJOB_RUN_ID", "CLAWJOB_ATTEMPT"];
+    Marks::new(description(ctx).into_iter().filter(|(name, _)| named.contains(name)))
 }
 
 fn arguments(command: &Command, values: &BTreeMap<String, Value>) -> Result<Vec<String>, Failure> {

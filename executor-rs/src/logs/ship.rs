@@ -94,6 +94,13 @@ impl Shipper {
         self.ships.get(key).is_none_or(|ship| ship.sent == ship.kept.len() && ship.sink.is_empty())
     }
 
+    /// True when every record has been sent in this session; how many were dropped last may still
+    /// have to be told.
+    pub(crate) fn has_sent_records(&self, key: &Key) -> bool {
+        let all_sent = |ship: &Ship| ship.sent == ship.kept.len() && !ship.sink.has_records();
+        self.ships.get(key).is_none_or(all_sent)
+    }
+
     /// Drops what the attempt still has unsent; the chunk to send tells how much that was. The
     /// attempt has ended, so the numbers given back are used for nothing else.
     pub(crate) fn give_up(&mut self, key: &Key, fence: u64) -> Option<LogChunk> {
@@ -205,6 +212,32 @@ mod tests {
         assert_eq!((last.first_seq, last.records.len(), last.dropped), (3, 0, 4));
         assert!(shipper.is_sent(&key));
         assert_eq!(shipper.last_seq(&key), 2);
+    }
+
+    #[test]
+    fn a_count_goes_with_the_next_record_or_with_the_end() {
+        let (mut shipper, key, sink) = shipper(100_000, 100_000);
+        let start = time::now();
+        let say = |count: u32, seconds: u64| {
+            let now =
+                time::Now { mono: start.mono + std::time::Duration::from_secs(seconds), ..start };
+            for _ in 0..count {
+                sink.push(LogLevel::Info, "x".to_owned(), Vec::new(), now);
+            }
+        };
+        say(crate::logs::RECORDS_PER_SECOND_MAX + 5, 0);
+        let first = shipper.next_chunk(&key, 1).unwrap();
+        assert_eq!((first.records.len(), first.dropped), (1_000, 0));
+        assert!(shipper.next_chunk(&key, 1).is_none());
+        assert!(shipper.has_sent_records(&key) && !shipper.is_sent(&key));
+        say(1, 2);
+        let second = shipper.next_chunk(&key, 1).unwrap();
+        assert_eq!((second.records.len(), second.dropped), (1, 5));
+        assert!(shipper.is_sent(&key));
+        say(crate::logs::RECORDS_PER_SECOND_MAX + 7, 4);
+        shipper.next_chunk(&key, 1).unwrap();
+        let last = shipper.give_up(&key, 1).unwrap();
+        assert_eq!((last.records.len(), last.dropped), (0, 7));
     }
 
     #[test]

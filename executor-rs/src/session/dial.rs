@@ -7,7 +7,7 @@ use clawjob_proto::v1::{
     SessionResponse, Welcome, close, executor_service_client::ExecutorServiceClient,
     session_response::Frame,
 };
-use tonic::metadata::MetadataValue;
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request, Status, Streaming};
 use tonic_types::StatusExt as _;
@@ -30,6 +30,16 @@ const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Reason of a refusal for a protocol version that is not spoken.
 const VERSION_UNSUPPORTED: &str = "PROTOCOL_VERSION_UNSUPPORTED";
 
+/// How long to wait before the token's file is looked at again when it could not be used: somebody
+/// has to put it there.
+const TOKEN_FILE_WAIT: Duration = Duration::from_secs(5);
+
+/// A connection, with the credential that its session is to be opened with.
+pub(super) struct Connection {
+    channel: Channel,
+    bearer: Option<MetadataValue<Ascii>>,
+}
+
 /// A session that a Welcome has opened.
 pub(super) struct Opened {
     pub(super) welcome: Welcome,
@@ -49,6 +59,11 @@ pub(super) struct Fault {
 impl Fault {
     pub(super) fn transient(message: impl Into<String>) -> Self {
         Self { message: message.into(), permanent: None, retry_after: None }
+    }
+
+    /// The token can't be used, and only somebody at this machine can change that.
+    fn of_token(message: String) -> Self {
+        Self { message, permanent: None, retry_after: Some(TOKEN_FILE_WAIT) }
     }
 
     /// Judges a status: five codes are for good, everything else may pass.
@@ -106,8 +121,14 @@ fn source_chain(error: &dyn std::error::Error) -> Option<String> {
 }
 
 /// Connects to one endpoint. Each session has a connection of its own, since unread streams would
-/// fill a shared one's window.
-pub(super) async fn connect(settings: &Checked, endpoint: &str) -> Result<Channel, Fault> {
+/// fill a shared one's window. The token is read first: without one there is no use in dialing.
+pub(super) async fn connect(settings: &Checked, endpoint: &str) -> Result<Connection, Fault> {
+    let bearer = read_token(settings.token.as_ref()).await?;
+    let channel = open_channel(settings, endpoint).await?;
+    Ok(Connection { channel, bearer })
+}
+
+async fn open_channel(settings: &Checked, endpoint: &str) -> Result<Channel, Fault> {
     let transient = |e: tonic::transport::Error| {
         Fault::transient(source_chain(&e).unwrap_or_else(|| e.to_string()))
     };
@@ -138,19 +159,13 @@ pub(super) async fn connect(settings: &Checked, endpoint: &str) -> Result<Channe
 
 /// Opens the session over a connection. The Hello is in the outbox already: a server may want to
 /// read it before it answers with headers.
-pub(super) async fn open(
-    settings: &Checked,
-    channel: Channel,
-    outbox: &Arc<Outbox>,
-) -> Result<Opened, Fault> {
+pub(super) async fn open(connection: Connection, outbox: &Arc<Outbox>) -> Result<Opened, Fault> {
+    let Connection { channel, bearer } = connection;
     let mut request = Request::new(outbox.stream());
     let client = concat!("rust/", env!("CARGO_PKG_VERSION"));
     request.metadata_mut().insert("clawjob-client", MetadataValue::from_static(client));
-    if let Some(token) = read_token(settings.token.as_ref()).await? {
-        let mut value = MetadataValue::try_from(format!("Bearer {token}"))
-            .map_err(|_| Fault::transient("the token has characters that a header cannot carry"))?;
-        value.set_sensitive(true);
-        request.metadata_mut().insert("authorization", value);
+    if let Some(bearer) = bearer {
+        request.metadata_mut().insert("authorization", bearer);
     }
     let mut client =
         ExecutorServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
@@ -174,24 +189,67 @@ pub(super) async fn open(
     }
 }
 
-async fn read_token(token: Option<&Token>) -> Result<Option<String>, Fault> {
-    match token {
-        None => Ok(None),
-        Some(Token::Text(text)) => Ok(Some(text.clone())),
-        Some(Token::File(path)) => match tokio::fs::read_to_string(path).await {
-            Ok(text) => Ok(Some(text.trim().to_owned())),
-            Err(error) => {
-                let text = format!("the token file {} cannot be read: {error}", path.display());
-                Err(Fault::transient(text))
+async fn read_token(token: Option<&Token>) -> Result<Option<MetadataValue<Ascii>>, Fault> {
+    let text = match token {
+        None => return Ok(None),
+        Some(Token::Text(text)) => text.clone(),
+        Some(Token::File(path)) => {
+            let file = path.display();
+            match tokio::fs::read_to_string(path).await.map(|text| text.trim().to_owned()) {
+                Ok(text) if text.is_empty() => {
+                    return Err(Fault::of_token(format!("the token file {file} is empty")));
+                }
+                Ok(text) => text,
+                Err(error) => {
+                    let text = format!("the token file {file} cannot be read: {error}");
+                    return Err(Fault::of_token(text));
+                }
             }
-        },
-    }
+        }
+    };
+    let mut value = MetadataValue::try_from(format!("Bearer {text}")).map_err(|_| {
+        Fault::of_token("the token has characters that a header cannot carry".to_owned())
+    })?;
+    value.set_sensitive(true);
+    Ok(Some(value))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use tonic_types::ErrorDetails;
+
+    /// Settings that dial `endpoint` with the token of a file.
+    fn with_token_file(endpoint: &str, path: &std::path::Path) -> Checked {
+        let settings = crate::config::Settings {
+            endpoints: Some(vec![endpoint.to_owned()]),
+            token: Some(Token::File(path.to_owned())),
+            app: Some("demo".to_owned()),
+            ..Default::default()
+        };
+        settings.check(Vec::new()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn without_a_usable_token_nothing_is_dialed_and_the_file_is_given_time() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        nobody.set_nonblocking(true).unwrap();
+        let endpoint = format!("http://{}", nobody.local_addr().unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let settings = with_token_file(&endpoint, &path);
+        for (content, part) in [(None, "cannot be read"), (Some(" \n"), "is empty")] {
+            if let Some(content) = content {
+                std::fs::write(&path, content).unwrap();
+            }
+            let Err(fault) = connect(&settings, &endpoint).await else { panic!("no fault") };
+            assert!(fault.message.contains(path.to_str().unwrap()), "{}", fault.message);
+            assert!(fault.message.contains(part), "{}", fault.message);
+            assert!(fault.permanent.is_none());
+            assert_eq!(fault.retry_after, Some(TOKEN_FILE_WAIT));
+        }
+        assert!(nobody.accept().is_err(), "nothing was dialed");
+    }
 
     #[test]
     fn c34_c35_only_the_named_codes_are_for_good() {

@@ -65,6 +65,8 @@ pub(super) struct Driver {
     health: Arc<HealthState>,
     resume_token: String,
     paused: BTreeSet<String>,
+    /// It was told in this session that the clocks differ.
+    clock_told: bool,
     /// What to tell of a changed capacity, and when at the earliest.
     capacity: Option<v1::Capacity>,
     capacity_at: Instant,
@@ -100,6 +102,7 @@ impl Driver {
             health: start.handle.health_state(),
             resume_token: String::new(),
             paused: BTreeSet::new(),
+            clock_told: false,
             capacity: None,
             capacity_at: now.mono,
             links: 0,
@@ -252,11 +255,11 @@ impl Driver {
     fn on_dial(&mut self, id: u64, step: Dialed) {
         let now = time::now();
         match step {
-            Dialed::Connected(channel) => {
+            Dialed::Connected(connection) => {
                 let outbox = Outbox::new(self.space.clone());
                 let hello = self.identity.hello(&self.engine, &self.resume_token);
                 outbox.control(Up::Hello(hello));
-                self.redial.open(id, channel, outbox, now.mono);
+                self.redial.open(id, *connection, outbox, now.mono);
             }
             Dialed::Opened(opened) => {
                 let Some((endpoint, outbox, sent)) = self.redial.succeeded(id) else { return };
@@ -305,7 +308,8 @@ impl Driver {
         }
         self.health.set(true, now.mono);
         self.redial.know_peers(&welcome.peer_endpoints);
-        warn_of_clock_offset(now, welcome);
+        self.clock_told = false;
+        self.compare_clocks(now, hello_sent, welcome.server_time.as_ref());
         self.pump.on_session(now.mono, welcome, &self.live);
         self.engine.on_welcome(now, hello_sent, welcome);
         self.act(now);
@@ -374,6 +378,7 @@ impl Driver {
                 let link = if is_current { &mut self.current } else { &mut self.former };
                 if let Some(sent) = link.as_mut().and_then(|l| l.on_ack(now.mono, ack.seq)) {
                     self.engine.on_contact(sent);
+                    self.compare_clocks(now, sent, ack.server_time.as_ref());
                 }
             }
             Down::Drain(drain) => {
@@ -389,6 +394,24 @@ impl Driver {
             Down::Close(_) | Down::Welcome(_) => {}
         }
         self.act(now);
+    }
+
+    /// Warns, once per session, of a clock that differs from the scheduler's, whose answer to what
+    /// was sent at `sent` says `theirs`. The answer was made between then and now.
+    fn compare_clocks(&mut self, now: Now, sent: Instant, theirs: Option<&prost_types::Timestamp>) {
+        let Some(theirs) = time::utc(theirs) else { return };
+        let trip = now.mono.saturating_duration_since(sent);
+        let ours = chrono::DateTime::<chrono::Utc>::from(now.wall - trip / 2);
+        let offset = ours - theirs;
+        let unsure = chrono::TimeDelta::from_std(trip / 2).unwrap_or_default();
+        if self.clock_told || offset.abs() <= CLOCK_OFFSET_WARN + unsure {
+            return;
+        }
+        self.clock_told = true;
+        tracing::warn!(
+            offset_ms = offset.num_milliseconds(),
+            "this machine's clock differs from the scheduler's; times shown will too"
+        );
     }
 
     /// Decoding is all of the user's code that runs here, and a panic in it is caught.
@@ -409,16 +432,5 @@ impl Driver {
         self.pump.shipper.add(key.clone(), shared.log.clone());
         let task = self.runner.start(key.clone(), call, shared.clone());
         self.live.insert(key, Live { shared, task });
-    }
-}
-
-fn warn_of_clock_offset(now: Now, welcome: &v1::Welcome) {
-    let Some(theirs) = time::utc(welcome.server_time.as_ref()) else { return };
-    let offset = chrono::DateTime::<chrono::Utc>::from(now.wall) - theirs;
-    if offset.abs() > CLOCK_OFFSET_WARN {
-        tracing::warn!(
-            offset_ms = offset.num_milliseconds(),
-            "this machine's clock differs from the scheduler's; times shown will too"
-        );
     }
 }

@@ -105,7 +105,7 @@ impl Pump {
             }
             self.send_progress(now.mono, outbox, &key, fence, live, false);
             self.send_logs(outbox, &key, fence);
-            if !self.shipper.is_sent(&key) {
+            if !self.shipper.has_sent_records(&key) {
                 self.talkative.insert(key);
             }
         }
@@ -144,7 +144,8 @@ impl Pump {
             }
             self.send_logs(outbox, &key, fence);
             if !self.shipper.is_sent(&key) {
-                if now.mono < since + LOG_FLUSH_MAX {
+                let waits = !self.shipper.has_sent_records(&key);
+                if waits && now.mono < since + LOG_FLUSH_MAX {
                     self.wake_at(since + LOG_FLUSH_MAX);
                     self.ready.insert(key, since);
                     continue;

@@ -7,10 +7,9 @@ use rand::Rng;
 use rand::seq::IndexedRandom as _;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tonic::transport::Channel;
 
 use super::backoff::{Backoff, jitter};
-use super::dial::{self, Fault, Opened};
+use super::dial::{self, Connection, Fault, Opened};
 use super::outbox::Outbox;
 use crate::config::{Checked, endpoint_problem};
 
@@ -19,10 +18,30 @@ const PEERS_MAX: usize = 64;
 /// How long to wait after a refusal for good, when asked to go on trying.
 const REFUSED_WAIT: Duration = Duration::from_secs(30);
 
+/// The same fault is told of again after so long, however often it has come.
+const TELL_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// The fault that was told of last, and when.
+#[derive(Debug, Default)]
+struct Told(Option<(String, Instant)>);
+
+impl Told {
+    /// Whether to tell of a fault now; notes that it was.
+    fn is_news(&mut self, message: &str, now: Instant) -> bool {
+        let known = self.0.as_ref().is_some_and(|(told, at)| {
+            told == message && now.saturating_duration_since(*at) < TELL_AGAIN_AFTER
+        });
+        if !known {
+            self.0 = Some((message.to_owned(), now));
+        }
+        !known
+    }
+}
+
 /// How far a dial has come.
 pub(super) enum Dialed {
     /// The connection stands; the Hello can be written.
-    Connected(Channel),
+    Connected(Box<Connection>),
     /// The session is open.
     Opened(Box<Opened>),
     /// It came to nothing.
@@ -38,6 +57,7 @@ pub(super) struct Redial {
     sent_to: Vec<String>,
     peers: Vec<String>,
     last_failed: Option<String>,
+    told: Told,
     dial: Option<Dial>,
     dials: u64,
     steps: mpsc::Sender<(u64, Dialed)>,
@@ -65,6 +85,7 @@ impl Redial {
             sent_to: Vec::new(),
             peers: Vec::new(),
             last_failed: None,
+            told: Told::default(),
             dial: None,
             dials: 0,
             steps,
@@ -132,7 +153,7 @@ impl Redial {
         let target = endpoint.clone();
         let task = tokio::spawn(async move {
             let step = match dial::connect(&settings, &target).await {
-                Ok(channel) => Dialed::Connected(channel),
+                Ok(connection) => Dialed::Connected(Box::new(connection)),
                 Err(fault) => Dialed::Failed(fault),
             };
             // The other end lives as long as the session's thread.
@@ -158,12 +179,18 @@ impl Redial {
     }
 
     /// Goes on with a connected dial: the Hello is in the outbox.
-    pub(super) fn open(&mut self, id: u64, channel: Channel, outbox: Arc<Outbox>, now: Instant) {
-        let (settings, steps) = (self.settings.clone(), self.steps.clone());
+    pub(super) fn open(
+        &mut self,
+        id: u64,
+        connection: Connection,
+        outbox: Arc<Outbox>,
+        now: Instant,
+    ) {
+        let steps = self.steps.clone();
         let Some(dial) = self.dial.as_mut().filter(|dial| dial.id == id) else { return };
         dial.opening = Some((outbox.clone(), now));
         let task = tokio::spawn(async move {
-            let step = match dial::open(&settings, channel, &outbox).await {
+            let step = match dial::open(connection, &outbox).await {
                 Ok(opened) => Dialed::Opened(Box::new(opened)),
                 Err(fault) => Dialed::Failed(fault),
             };
@@ -177,6 +204,7 @@ impl Redial {
         let dial = self.dial.take_if(|dial| dial.id == id)?;
         self.sent_to.clear();
         self.last_failed = None;
+        self.told = Told::default();
         let (outbox, sent) = dial.opening?;
         Some((dial.endpoint, outbox, sent))
     }
@@ -201,12 +229,14 @@ impl Redial {
             floor = Some(REFUSED_WAIT);
         }
         let wait = self.backoff.next(floor, rng);
-        tracing::warn!(
-            endpoint = dial.endpoint,
-            error = fault.message,
-            retry_in_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-            "no session with the scheduler"
-        );
+        if self.told.is_news(&fault.message, now) {
+            tracing::warn!(
+                endpoint = dial.endpoint,
+                error = fault.message,
+                retry_in_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                "no session with the scheduler; trying again until there is one"
+            );
+        }
         self.last_failed = Some(dial.endpoint);
         self.at = Some(now + wait);
         None
@@ -250,6 +280,16 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(redial.pick(&mut rand::rng()), "http://b:1");
         }
+    }
+
+    #[test]
+    fn a_fault_that_goes_on_is_told_once_a_minute() {
+        let mut told = Told::default();
+        let now = crate::time::now().mono;
+        assert!(told.is_news("no file", now));
+        assert!(!told.is_news("no file", now + TELL_AGAIN_AFTER / 2));
+        assert!(told.is_news("empty", now + TELL_AGAIN_AFTER / 2), "that is another one");
+        assert!(told.is_news("empty", now + TELL_AGAIN_AFTER * 2));
     }
 
     #[test]

@@ -219,7 +219,7 @@ async fn c59_another_endpoint_of_the_list_is_tried() {
 }
 
 #[tokio::test]
-async fn an_executor_waits_for_a_scheduler_that_is_not_there_yet() {
+async fn r39_an_executor_waits_for_a_scheduler_that_is_not_there_yet() {
     let addr = {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()
@@ -228,5 +228,9 @@ async fn an_executor_waits_for_a_scheduler_that_is_not_there_yet() {
     let running = Running::of(executor(&[format!("http://{addr}")], &gate), gate);
     assert!(!running.handle.health().connected);
     let mut fake = Fake::start_at(addr).await;
-    fake.open().await.heartbeat().await;
+    let mut session = fake.open().await;
+    session.heartbeat().await;
+    let hello = &session.hello;
+    assert_eq!((hello.app.as_str(), hello.executor_id.as_str()), ("demo", "tester"));
+    assert!(hello.resume_token.is_empty() && hello.attempts.is_empty());
 }

@@ -26,7 +26,8 @@ use super::{
     caller::RequestId,
     gate::Gate,
     json_error,
-    status::{ApiError, complete, into_grpc_response},
+    rules::{Rule, rule},
+    status::{ApiError, ApiResult, complete, into_grpc_response},
 };
 use crate::telemetry::metrics::{RequestLabel, metrics};
 
@@ -116,7 +117,11 @@ impl Edge {
     pub(super) async fn call(&self, request: Request<Body>) -> Response<Body> {
         let id = request_id_of(&request);
         let method = self.gate.label(request.uri().path());
-        let response = match self.gate.admit(request).await {
+        let admitted = match self.greet(request).await {
+            Ok(request) => self.gate.admit(request).await,
+            Err(error) => Err(error),
+        };
+        let response = match admitted {
             Ok(request) => {
                 let answer = self.grpc.clone().oneshot(request).await;
                 answer.unwrap_or_else(|never| match never {})
@@ -132,6 +137,24 @@ impl Edge {
         let span = Span::current();
         let body = CompletedBody { body, id, method, span, closing, over: false };
         Response::from_parts(head, Body::new(body))
+    }
+
+    /// Looks at who opens a session before the gate does, while its first frame can still be read:
+    /// the log says who was turned away.
+    async fn greet(&self, mut request: Request<Body>) -> ApiResult<Request<Body>> {
+        if rule(request.uri().path().trim_start_matches('/')) != Some(Rule::Session) {
+            return Ok(request);
+        }
+        match self.gate.executor(request.headers()).await {
+            Ok(caller) => {
+                request.extensions_mut().insert(caller);
+                Ok(request)
+            }
+            Err(error) => {
+                self.api.strangers.refuse(request, &error, &*self.api.clock).await;
+                Err(error)
+            }
+        }
     }
 
     fn fresh_id(&self) -> Arc<str> {

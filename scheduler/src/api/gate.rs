@@ -84,8 +84,18 @@ impl Gate {
         self.auth.authenticate(headers).await
     }
 
+    /// The caller by its credential, which may open sessions in some app.
+    ///
+    /// # Errors
+    /// As [`Auth::authenticate`], and PERMISSION_DENIED.
+    pub async fn executor(&self, headers: &HeaderMap) -> ApiResult<Caller> {
+        let caller = self.authenticate(headers).await?;
+        passes_by_role(Rule::Session, &caller)?;
+        Ok(caller)
+    }
+
     /// Lets a gRPC request pass with its [`Caller`] in the extensions. A caller that is there
-    /// already was put there by the JSON bridge, which had authenticated it.
+    /// already was put there by whoever had to know it earlier.
     ///
     /// # Errors
     /// UNAUTHENTICATED, PERMISSION_DENIED, NOT_FOUND for what the caller may not know of, and

@@ -34,6 +34,7 @@ pub(crate) mod sample;
 pub mod scope;
 pub mod session;
 pub mod status;
+pub mod strangers;
 pub mod streams;
 pub mod tls;
 pub mod validate;
@@ -66,6 +67,7 @@ use identity::IdentityApi;
 use jobs::JobsService;
 use later::Later;
 use runs::RunsService;
+use strangers::Strangers;
 
 /// Entries on a page when the caller names no size.
 pub const PAGE_SIZE_DEFAULT: u32 = 50;
@@ -116,6 +118,8 @@ pub struct Api {
     pub settings: ApiSettings,
     /// Signs page tokens and resume tokens of watches; the same on all nodes of a cluster.
     pub page_key: Vec<u8>,
+    /// Executors that were turned away.
+    pub strangers: Strangers,
 }
 
 impl Api {
@@ -131,7 +135,8 @@ impl Api {
     ) -> store::Result<Arc<Self>> {
         let fresh: [u8; 32] = rand::random();
         let page_key = store.cluster_secret("page_key", fresh.to_vec()).await?;
-        Ok(Arc::new(Self { store, hub, clock, settings, page_key }))
+        let strangers = Strangers::default();
+        Ok(Arc::new(Self { store, hub, clock, settings, page_key, strangers }))
     }
 }
 

@@ -5,6 +5,7 @@ mod claim;
 mod hello;
 
 use std::{
+    net::SocketAddr,
     pin::Pin,
     sync::{Arc, OnceLock},
     task::{Context, Poll},
@@ -24,6 +25,7 @@ use super::{
     Api,
     caller::{Caller, Peer},
     status::{ApiError, ApiResult},
+    strangers::Claimed,
     tls,
 };
 use crate::hub::{
@@ -112,7 +114,7 @@ impl ExecutorService for SessionService {
             api: self.api.clone(),
             hub: self.hub.clone(),
             caller,
-            peer: peer.as_ref().map(|peer| peer.address.to_string()).unwrap_or_default(),
+            peer: peer.as_ref().map(|peer| peer.address),
             certificate: peer.and_then(|peer| peer.certificate),
             outbox: outbox.clone(),
             fate: fate.clone(),
@@ -129,7 +131,7 @@ struct Driver {
     api: Arc<Api>,
     hub: Arc<Hub>,
     caller: Caller,
-    peer: String,
+    peer: Option<SocketAddr>,
     /// The client's own, when the server asks for one.
     certificate: Option<Arc<CertificateDer<'static>>>,
     outbox: Arc<Outbox>,
@@ -148,31 +150,39 @@ impl Drop for LastWord {
 impl Driver {
     async fn drive(self, mut frames: Streaming<SessionRequest>) {
         let _last = LastWord(self.outbox.clone());
-        let (link, events) = match self.begin(&mut frames).await {
+        let mut claimed = Claimed::default();
+        let (link, events) = match self.begin(&mut frames, &mut claimed).await {
             Ok(begun) => begun,
             Err(error) => {
-                let by = self.caller.principal();
-                tracing::warn!(peer = %self.peer, by, %error, "session refused");
+                let (by, elapsed) = (self.caller.principal(), self.api.clock.elapsed());
+                self.api.strangers.tell(self.peer, &claimed, &by, &error, elapsed);
                 *self.fate.error.lock() = Some(error);
                 return;
             }
         };
         // Set once: this task alone does it.
         let _ = self.fate.link.set(link.clone());
-        let executor = &link.origin().executor;
-        tracing::info!(%executor, epoch = link.origin().epoch, peer = %self.peer, "session began");
+        let (app, executor, epoch) =
+            (link.app_name(), &link.origin().executor, link.origin().epoch);
+        let (peer, by) = (self.peer_address(), self.caller.principal());
+        tracing::info!(app, %executor, epoch, peer, by, "session began");
         self.forward(&link, events).await;
         self.read(&link, &mut frames).await;
         let end = link.end().unwrap_or(End::Broken);
-        tracing::info!(%executor, epoch = link.origin().epoch, ?end, "session ended");
+        tracing::info!(app, %executor, epoch, ?end, "session ended");
         let linger = self.linger(&link, &mut frames);
         tokio::join!(linger, self.write_end(&link, &end));
     }
 
-    /// Reads Hello and claims the executor.
+    fn peer_address(&self) -> String {
+        self.peer.map(|peer| peer.to_string()).unwrap_or_default()
+    }
+
+    /// Reads Hello and claims the executor; `claimed` is what Hello says it is.
     async fn begin(
         &self,
         frames: &mut Streaming<SessionRequest>,
+        claimed: &mut Claimed,
     ) -> ApiResult<(Arc<Link>, Vec<SessionEvent>)> {
         let within = self.hub.settings().hello_timeout;
         let first = tokio::select! {
@@ -190,6 +200,7 @@ impl Driver {
                 "the first frame must be Hello",
             ));
         };
+        *claimed = Claimed::by(&hello);
         let hello = hello::check(hello, &self.caller)?;
         if let Some(certificate) = &self.certificate
             && !tls::is_made_out_to(certificate, &hello.executor)

@@ -28,10 +28,15 @@ impl Hub {
         if *self.draining.lock() {
             return Err(Refused::Draining);
         }
-        if self.sessions() >= self.settings.max_sessions {
-            return Err(Refused::Full);
+        let admitted = if self.sessions() >= self.settings.max_sessions {
+            Err(Refused::Full)
+        } else {
+            self.admission.lock().admit(self.clock.elapsed()).map_err(Refused::Rate)
+        };
+        if admitted.is_err() {
+            *self.turned_away.lock() = Some(self.clock.now());
         }
-        self.admission.lock().admit(self.clock.elapsed()).map_err(Refused::Rate)
+        admitted
     }
 
     /// Whether the executor's name is in use here by another process than `instance_id`.
@@ -61,6 +66,7 @@ impl Hub {
     ) -> Result<(Arc<Link>, Vec<SessionEvent>), End> {
         let at = self.moment();
         let (origin, session_id) = (opening.origin.clone(), opening.session_id.clone());
+        let app_name = opening.app_name.clone();
         let mut out = Effects::default();
         let mut table = self.table.write();
         let old = table.get(origin.app, &origin.executor).cloned();
@@ -76,6 +82,7 @@ impl Hub {
         let session = Session::open(opening, before, self.settings.clone(), at, &mut out);
         let link = Arc::new(Link {
             origin,
+            app_name,
             principal: principal.to_owned(),
             session_id,
             session: Mutex::new(session),
@@ -201,9 +208,18 @@ impl Hub {
         let mut session = link.session.lock();
         let answer = act(&mut session, at, &mut out);
         let overflow = !self.push(link, std::mem::take(&mut out.frames), at) && !session.is_over();
+        let ignored = session.take_ignored();
         drop(session);
+        if ignored > 0 {
+            metrics().frames_ignored.inc_by(ignored);
+        }
         if out.capacity {
             self.capacity.notify_one();
+        }
+        if let Some(offset) = out.clock_off {
+            let (app, executor) = (link.app_name(), &link.origin.executor);
+            let offset_ms = offset.num_milliseconds();
+            tracing::warn!(app, %executor, offset_ms, "the executor's clock differs from this node's");
         }
         if overflow && out.end.is_none() {
             out.end = Some(End::Unresponsive("it does not read its frames".to_owned()));

@@ -264,6 +264,12 @@ async fn claim(
         node: hub.settings.node_id.clone(),
         peer_address: "local".to_owned(),
         alive_since: now - hub.settings.heartbeat_interval * 2,
+        may_hold: hub.may_hold(app.id, name).map(|mut runs| {
+            runs.extend(listed.iter().map(|(attempt, _)| attempt.run));
+            runs.sort_unstable();
+            runs.dedup();
+            runs
+        }),
     };
     let claimed = store.claim_executor(&claim, now).await?;
     let row = claimed.executor;
@@ -274,6 +280,7 @@ async fn claim(
             row: row.row,
             epoch: row.session_epoch,
         }),
+        app_name: row.app_name,
         instance_id: instance_id.to_owned(),
         session_id: format!("{}-{}", row.row, row.session_epoch),
         spec: spec.clone(),

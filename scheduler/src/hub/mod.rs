@@ -20,7 +20,7 @@ pub mod wire;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -32,7 +32,7 @@ use tokio::sync::Notify;
 use crate::{
     clock::Clock,
     model::{
-        ids::{AppId, AttemptRef},
+        ids::{AppId, AttemptRef, RunId},
         job::{JobSpec, KILL_GRACE_DEFAULT},
         run::{KillReason, OpenRun},
     },
@@ -114,6 +114,13 @@ pub enum Refused {
     Draining,
 }
 
+/// Whoever remembers which runs are with which executor.
+pub trait Holdings: Send + Sync + 'static {
+    /// All runs that may be with the executor, some of which may have ended; None when some that
+    /// are may be unknown.
+    fn may_hold(&self, app: AppId, executor: &str) -> Option<Vec<RunId>>;
+}
+
 /// The executors connected to this node.
 pub struct Hub {
     settings: Arc<HubSettings>,
@@ -127,6 +134,9 @@ pub struct Hub {
     /// Some token was revoked.
     tokens_changed: Notify,
     draining: Mutex<bool>,
+    /// When somebody was last told to come back later.
+    turned_away: Mutex<Option<DateTime<Utc>>>,
+    holdings: OnceLock<Arc<dyn Holdings>>,
     pruned: Mutex<Duration>,
 }
 
@@ -144,6 +154,8 @@ impl Hub {
             capacity: Arc::default(),
             tokens_changed: Notify::new(),
             draining: Mutex::new(false),
+            turned_away: Mutex::default(),
+            holdings: OnceLock::new(),
             pruned: Mutex::default(),
         };
         (Arc::new(hub), receiver)
@@ -162,6 +174,17 @@ impl Hub {
     /// Told when slots may have become free.
     pub fn capacity_changed(&self) -> Arc<Notify> {
         self.capacity.clone()
+    }
+
+    /// Names whose memory saves a claim from looking through all open runs; the first one counts.
+    pub fn know_holdings(&self, holdings: Arc<dyn Holdings>) {
+        let _ = self.holdings.set(holdings);
+    }
+
+    /// All runs that may be with the executor besides those that it lists itself; None when they
+    /// must be looked for.
+    pub fn may_hold(&self, app: AppId, executor: &str) -> Option<Vec<RunId>> {
+        self.holdings.get()?.may_hold(app, executor)
     }
 
     fn moment(&self) -> Moment {
@@ -252,6 +275,12 @@ impl Hub {
             message: run.message.clone(),
         };
         self.kill(run.app, executor, kill)
+    }
+
+    /// When an executor was last told to come back later, since this node had no room for it or
+    /// took no more sessions just then.
+    pub fn turned_away_at(&self) -> Option<DateTime<Utc>> {
+        *self.turned_away.lock()
     }
 
     /// How this node stands with an executor.

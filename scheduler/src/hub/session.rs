@@ -3,6 +3,7 @@
 
 mod commands;
 mod frames;
+mod offset;
 mod opening;
 mod watch;
 
@@ -24,6 +25,7 @@ use super::{
 use crate::model::ids::{AttemptRef, RunId};
 
 pub use commands::AckStatus;
+use offset::ClockReadings;
 pub use opening::{Handover, Opening};
 
 /// The two times of one instant: wall time to write down, monotonic time to measure with.
@@ -86,6 +88,9 @@ pub struct Effects {
     pub end: Option<End>,
     /// Slots may have become free.
     pub capacity: bool,
+    /// The executor's clock was found to be so far from this node's, for the first time in the
+    /// session.
+    pub clock_off: Option<TimeDelta>,
 }
 
 impl Effects {
@@ -132,11 +137,20 @@ pub(super) struct Held {
     fence: u64,
     /// Number of the command that brought it; 0 for one taken over from an earlier session.
     seq: u64,
+    /// When this session sent it first; None for one taken over.
+    sent_at: Option<DateTime<Utc>>,
     handler: Option<Arc<str>>,
     stage: Stage,
     /// Heartbeats in a row that should have listed it and did not.
     missing: u8,
     log_bytes: u64,
+}
+
+impl Held {
+    /// One that an earlier session brought.
+    fn taken_over(fence: u64, handler: Option<Arc<str>>, stage: Stage) -> Self {
+        Self { fence, seq: 0, sent_at: None, handler, stage, missing: 0, log_bytes: 0 }
+    }
 }
 
 /// A KillCommand on its way.
@@ -174,7 +188,7 @@ pub struct Vitals {
     pub abandoned: u32,
     /// Log bytes the executor had to drop.
     pub log_bytes_dropped: u64,
-    /// Executor's clock − this node's, with the way of the last result in it.
+    /// Executor's clock − this node's, as far as its runs prove a difference.
     pub clock_offset: Option<TimeDelta>,
 }
 
@@ -211,10 +225,13 @@ pub struct Session {
     stall_acked: Duration,
     last_heartbeat_seq: u64,
     vitals: Vitals,
+    clock: ClockReadings,
+    /// Somebody was told that the clocks differ.
+    clock_told: bool,
     connected_at: DateTime<Utc>,
     /// No earlier than this is any answer overdue.
     next_check: Duration,
-    /// Frames that this version does not know, or that named no attempt.
+    /// Frames since the last count that this version does not know, or that make no sense.
     ignored: u64,
     ended: bool,
 }
@@ -253,6 +270,11 @@ impl Session {
     /// Ended: it has no say any more but for results.
     pub fn is_over(&self) -> bool {
         self.ended
+    }
+
+    /// How many frames were ignored since this was asked last.
+    pub fn take_ignored(&mut self) -> u64 {
+        std::mem::take(&mut self.ignored)
     }
 
     /// The scheduler stops or resumes reading its frames.

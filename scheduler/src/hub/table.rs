@@ -27,6 +27,7 @@ const RECONNECTS_OVER: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub struct Link {
     pub(super) origin: Arc<Origin>,
+    pub(super) app_name: String,
     pub(super) principal: String,
     pub(super) session_id: String,
     pub(super) session: Mutex<Session>,
@@ -39,6 +40,11 @@ impl Link {
     /// Who it is.
     pub fn origin(&self) -> &Arc<Origin> {
         &self.origin
+    }
+
+    /// Name of its app.
+    pub fn app_name(&self) -> &str {
+        &self.app_name
     }
 
     /// Frames on their way to the executor.

@@ -120,6 +120,7 @@ fn opening(name: &str, epoch: u64, slots: u32) -> Opening {
     let row = i64::try_from(name.bytes().map(u64::from).sum::<u64>()).expect("small");
     Opening {
         origin: Arc::new(Origin { app: APP, executor: name.into(), row, epoch }),
+        app_name: "app".to_owned(),
         instance_id: "process-1".to_owned(),
         session_id: format!("{name}-{epoch}"),
         spec: ExecutorSpec {

@@ -113,8 +113,6 @@ impl Hub {
                 Ok(_) | Err(_) => continue,
             };
             for link in links {
-                let executor = &link.origin.executor;
-                tracing::info!(%principal, %executor, fault, "session ended");
                 self.finish(&link, End::Revoked(fault.to_owned()));
             }
         }

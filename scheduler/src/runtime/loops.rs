@@ -13,9 +13,9 @@ use crate::{
     board::Board,
     clock::Clock,
     follow::Follower,
-    hub::Hub,
+    hub::{Holdings, Hub},
     model::{
-        ids::{AttemptRef, JobId, RunId},
+        ids::{AppId, AttemptRef, JobId, RunId},
         job::JobSpec,
         run::{OpenRun, RunState},
     },
@@ -58,6 +58,12 @@ impl RunListener for Known {
 
     fn acked(&self, attempt: AttemptRef, at: DateTime<Utc>) {
         self.0.acked(attempt, at);
+    }
+}
+
+impl Holdings for Known {
+    fn may_hold(&self, app: AppId, executor: &str) -> Option<Vec<RunId>> {
+        self.0.may_hold(app, executor)
     }
 }
 

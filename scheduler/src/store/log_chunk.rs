@@ -17,6 +17,9 @@ use crate::model::log::{LogLevel, LogRecord};
 pub const ATTEMPT_LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 /// Chunks that one page of a log looks at, whatever its filter leaves out.
 pub const LOG_PAGE_CHUNKS_MAX: usize = 512;
+/// Bytes of text after which a page of a log ends, however few records that are: a client takes
+/// answers of 4 MiB.
+pub const LOG_PAGE_BYTES_MAX: usize = 1024 * 1024;
 
 /// One record as stored.
 #[derive(Serialize, Deserialize)]
@@ -76,11 +79,13 @@ pub fn fill_page(page: &mut LogPage, query: &LogQuery, records: Vec<LogRecord>) 
         if record.seq <= page.through_seq {
             continue;
         }
-        if page.records.len() >= query.limit as usize {
+        if page.records.len() >= query.limit as usize || page.bytes >= LOG_PAGE_BYTES_MAX {
             return false;
         }
         page.through_seq = record.seq;
         if record.level >= query.min_level && record.message.contains(&query.contains) {
+            let fields = record.fields.iter().map(|(key, value)| key.len() + value.len());
+            page.bytes += record.message.len() + fields.sum::<usize>();
             page.records.push(record);
         }
     }

@@ -20,7 +20,7 @@ type Float = Gauge<f64, AtomicU64>;
 pub type Row = (&'static str, &'static str, &'static str);
 
 /// Every metric there is.
-pub const METRICS: [Row; 17] = [
+pub const METRICS: [Row; 18] = [
     ("fires", "", "Runs that schedules made"),
     ("missed_fires", "", "Fire times that passed unserved and were settled by the misfire policy"),
     ("dispatches", "", "Runs sent to executors"),
@@ -31,6 +31,7 @@ pub const METRICS: [Row; 17] = [
     ("queue_age", "seconds", "How long the oldest due run has been waiting"),
     ("sessions", "", "Executor sessions on this node"),
     ("sessions_opened", "", "Executor sessions that began"),
+    ("frames_ignored", "", "Frames of executors that were not understood"),
     ("batch_rows", "", "Rows per batch written, by operation"),
     ("database_latency", "seconds", "Round trip to the database, last measured"),
     ("store_errors", "", "Store operations that failed and were tried again"),
@@ -77,6 +78,7 @@ pub struct Metrics {
     pub queue_age: Float,
     pub sessions: Gauge,
     pub sessions_opened: Counter,
+    pub frames_ignored: Counter,
     pub batch_rows: Family<OperationLabel, Histogram>,
     pub database_latency: Float,
     pub store_errors: Counter,
@@ -108,6 +110,7 @@ impl Metrics {
             queue_age: Float::default(),
             sessions: Gauge::default(),
             sessions_opened: Counter::default(),
+            frames_ignored: Counter::default(),
             batch_rows: Family::new_with_constructor(batches),
             database_latency: Float::default(),
             store_errors: Counter::default(),
@@ -139,7 +142,7 @@ impl Metrics {
             };
         }
         put!(fires missed_fires dispatches lateness run_ends retries open_runs queue_age sessions
-            sessions_opened batch_rows database_latency store_errors partitions jobs clock_offset
+            sessions_opened frames_ignored batch_rows database_latency store_errors partitions jobs clock_offset
             api_requests);
     }
 

@@ -150,6 +150,7 @@ impl Server {
             node: "n2".into(),
             peer_address: "127.0.0.1:1".into(),
             alive_since: start_time(),
+            may_hold: None,
         };
         self.store.claim_executor(&claim, self.clock.now()).await.expect("claimed").executor
     }

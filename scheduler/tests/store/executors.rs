@@ -3,6 +3,7 @@
 use clawjob_scheduler::{
     model::{
         executor::{Executor, ExecutorSpec},
+        ids::RunId,
         run::RunState,
     },
     store::{
@@ -27,6 +28,7 @@ fn claim(f: &Fixture, instance: &str, resume: &[u8], now: i64) -> Claim {
         node: "n1".to_owned(),
         peer_address: "10.0.0.7:5000".to_owned(),
         alive_since: at(now - 10),
+        may_hold: None,
     }
 }
 
@@ -65,6 +67,41 @@ pub(crate) async fn a_process_whose_welcome_was_lost_is_still_itself(f: &Fixture
     let again = claimed(f, "p1", &[], 2).await;
     assert!(again.resumed && !again.replaced);
     assert_eq!(again.executor.resume_hash, vec![2; 32]);
+}
+
+pub(crate) async fn c57_a_process_that_renewed_its_credential_goes_on_by_its_resume_token(
+    f: &Fixture,
+) {
+    let first = claimed(f, "p1", &[], 1).await.executor;
+    let running = f.run_in("a", RunState::Running).await;
+    let renewed = |resume: &[u8], now| Claim {
+        principal: "tokens/t2".to_owned(),
+        ..claim(f, "p1", resume, now)
+    };
+    // Without the token it is any process that knows the name of the first.
+    let unproven = f.store.claim_executor(&renewed(&[], 2), at(2)).await;
+    assert!(matches!(unproven, Err(StoreError::Conflict(_))), "{unproven:?}");
+    let again = f.store.claim_executor(&renewed(&first.resume_hash, 3), at(3)).await;
+    let again = again.expect("claimed");
+    assert_eq!((again.resumed, again.replaced), (true, false));
+    assert_eq!((again.executor.session_epoch, &*again.executor.principal), (2, "tokens/t2"));
+    assert_eq!(again.attempts.iter().map(|run| run.id).collect::<Vec<_>>(), [running.run]);
+}
+
+pub(crate) async fn a_claim_that_knows_its_runs_finds_the_same_as_one_that_looks(f: &Fixture) {
+    let first = claimed(f, "p1", &[], 1).await.executor;
+    let running = f.run_in("a", RunState::Running).await;
+    let queued = f.run_in("b", RunState::Queued).await;
+    let ended = RunId::by_hand(at(0), 7);
+    let knowing = Claim {
+        may_hold: Some(vec![ended, queued.run, running.run]),
+        ..claim(f, "p1", &first.resume_hash, 2)
+    };
+    let found = f.store.claim_executor(&knowing, at(2)).await.expect("claimed");
+    assert_eq!(found.attempts, claimed(f, "p1", &first.resume_hash, 3).await.attempts);
+    assert_eq!(found.attempts.iter().map(|run| run.id).collect::<Vec<_>>(), [running.run]);
+    let nothing = Claim { may_hold: Some(Vec::new()), ..claim(f, "p1", &first.resume_hash, 4) };
+    assert_eq!(f.store.claim_executor(&nothing, at(4)).await.expect("claimed").attempts, []);
 }
 
 pub(crate) async fn another_process_is_refused_while_the_first_is_alive(f: &Fixture) {

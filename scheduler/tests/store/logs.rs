@@ -10,7 +10,7 @@ use clawjob_scheduler::{
     },
     store::{
         StoreError,
-        log_chunk::ATTEMPT_LOG_BYTES_MAX,
+        log_chunk::{ATTEMPT_LOG_BYTES_MAX, LOG_PAGE_BYTES_MAX},
         ops::{EndRun, LogAppend, LogPage, LogQuery},
     },
 };
@@ -93,6 +93,28 @@ pub(crate) async fn pages_go_on_where_the_last_one_ended(f: &Fixture) {
     assert_eq!(seen, records(1..=12));
 }
 
+pub(crate) async fn x46_pages_of_long_records_stay_small_and_leave_none_out(f: &Fixture) {
+    let run = f.run_in("a", RunState::Running).await;
+    let long = |seq| LogRecord { message: "x".repeat(30_000), ..record(seq) };
+    for first in (1..=200).step_by(2) {
+        let records = vec![long(first), long(first + 1)];
+        let append = LogAppend { attempt: run, records, dropped: 0 };
+        f.store.append_logs(&[append], at(20)).await.expect("stored");
+    }
+    let (mut seen, mut after) = (Vec::new(), 0);
+    loop {
+        let ask = LogQuery { after_seq: after, limit: 1_000, ..query(run.run) };
+        let page = f.store.list_logs(&ask).await.expect("a page");
+        assert!(page.bytes <= LOG_PAGE_BYTES_MAX + 30_000, "{}", page.bytes);
+        if page.through_seq == after {
+            break;
+        }
+        after = page.through_seq;
+        seen.extend(page.records.iter().map(|record| record.seq));
+    }
+    assert_eq!(seen, (1..=200).collect::<Vec<_>>());
+}
+
 pub(crate) async fn a_filter_leaves_records_out_and_still_moves_on(f: &Fixture) {
     let running = f.run_in("a", RunState::Running).await;
     f.store.append_logs(&[chunk(running, 1..=10)], at(20)).await.expect("stored");
@@ -114,8 +136,13 @@ pub(crate) async fn records_beyond_the_cap_are_counted_as_dropped(f: &Fixture) {
         let chunk = LogAppend { attempt: running, records: vec![big(seq)], dropped: 0 };
         assert_eq!(f.store.append_logs(&[chunk], at(20)).await.expect("taken"), [seq]);
     }
-    let page = list(f, running.run).await;
-    let stored = page.records.len() as u64;
+    let mut page = list(f, running.run).await;
+    let mut stored = page.records.len() as u64;
+    while !page.records.is_empty() {
+        let ask = LogQuery { after_seq: page.through_seq, ..query(running.run) };
+        page = f.store.list_logs(&ask).await.expect("a page");
+        stored += page.records.len() as u64;
+    }
     assert!((1..=fit).contains(&stored));
     assert_eq!(page.dropped, fit + 2 - stored);
     assert_eq!(page.through_seq, fit + 2, "what was dropped need not be sent again");

@@ -11,7 +11,10 @@ use clawjob_scheduler::{
     },
     store::{
         StoreError,
-        ops::{Claim, JobChange, LogAppend, LogQuery, NewJob, NodeRow, RequestKey, Retention},
+        ops::{
+            Claim, ExecutorQuery, JobChange, LogAppend, LogQuery, NewJob, NodeRow, RequestKey,
+            Retention,
+        },
     },
 };
 
@@ -192,6 +195,7 @@ pub(crate) async fn nodes_and_executors_that_stay_away_are_forgotten(f: &Fixture
         node: "n9".to_owned(),
         peer_address: String::new(),
         alive_since: at(0),
+        may_hold: None,
     };
     let row = f.store.claim_executor(&claim, at(1)).await.expect("claimed").executor;
     prune(f, 30, 7, at(60 * DAY)).await;
@@ -200,4 +204,47 @@ pub(crate) async fn nodes_and_executors_that_stay_away_are_forgotten(f: &Fixture
     prune(f, 30, 7, at(60 * DAY)).await;
     let gone = f.store.get_executor(f.app.id, "e1").await;
     assert!(matches!(gone, Err(StoreError::NotFound(_))), "{gone:?}");
+}
+
+pub(crate) async fn r42_ten_thousand_executors_that_left_leave_nothing_in_lists(f: &Fixture) {
+    let claim = |name: &str| Claim {
+        app: f.app.id,
+        name: name.to_owned(),
+        spec: Default::default(),
+        instance_id: "p1".to_owned(),
+        resume_hash: Vec::new(),
+        fresh_resume_hash: vec![1; 32],
+        principal: "tokens/t1".to_owned(),
+        node: "n1".to_owned(),
+        peer_address: String::new(),
+        alive_since: at(0),
+        may_hold: None,
+    };
+    for (name, end) in [("living", None), ("silent", Some(false)), ("pod", Some(true))] {
+        let row = f.store.claim_executor(&claim(name), at(1)).await.expect("claimed").executor;
+        if let Some(left) = end {
+            f.store.end_session(row.row, row.session_epoch, left, at(2)).await.expect("ended");
+        }
+    }
+    f.sql(
+        "INSERT INTO executor (app_id, name, spec, instance_id, resume_hash, principal,
+             session_epoch, node, peer_address, connected_at, disconnected_at, gone, last_seen_at)
+         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+         SELECT app_id, name || '-' || i, spec, instance_id, resume_hash, principal,
+             session_epoch, node, peer_address, connected_at, disconnected_at, gone, last_seen_at
+         FROM executor, n WHERE name = 'pod'",
+    )
+    .await;
+    let listed = async || {
+        let query = ExecutorQuery { limit: 20_000, ..ExecutorQuery::default() };
+        let rows = f.store.list_executors(&query).await.expect("executors");
+        rows.into_iter().map(|row| row.name).collect::<Vec<_>>()
+    };
+    assert_eq!(listed().await.len(), 10_003);
+    prune(f, 30, 7, at(60)).await;
+    assert_eq!(listed().await.len(), 10_003, "they are shown for a while");
+    prune(f, 30, 7, at(2 + 3_601)).await;
+    assert_eq!(listed().await, ["living", "silent"]);
+    prune(f, 30, 7, at(31 * DAY)).await;
+    assert_eq!(listed().await, ["living"]);
 }

@@ -18,12 +18,12 @@ use clawjob_scheduler::{
     board::Board,
     clock::{Clock as _, ManualClock},
     follow::Follower,
-    hub::{Hub, HubSettings, event::EventReceiver, local::LocalExecutor},
+    hub::{Holdings, Hub, HubSettings, event::EventReceiver, local::LocalExecutor},
     janitor::LostRules,
     model::{
         app::App,
         executor::{ExecutorSpec, Handler},
-        ids::{AttemptRef, JobId, RunId},
+        ids::{AppId, AttemptRef, JobId, RunId},
         job::{Job, JobSpec, JobState},
         run::{NewRun, OpenRun, RunExtra, RunRecord, RunState, TriggerKind},
         schedule::{Schedule, Trigger},
@@ -130,6 +130,12 @@ impl RunListener for Known {
     }
 }
 
+impl Holdings for Known {
+    fn may_hold(&self, app: AppId, executor: &str) -> Option<Vec<RunId>> {
+        self.0.may_hold(app, executor)
+    }
+}
+
 /// A directory in memory where there is one: loss of power is not the subject here, and a day has
 /// some hundred thousand commits.
 fn memory_dir() -> tempfile::TempDir {
@@ -173,6 +179,7 @@ fn start(store: &SharedStore, clock: &Arc<ManualClock>) -> (Arc<Board>, Arc<Hub>
     let board = Arc::new(Board::default());
     let (hub, events) = Hub::new(HubSettings::default(), clock.clone());
     let known = Arc::new(Known(board.clone()));
+    hub.know_holdings(known.clone());
     let results = Results::new(
         store.clone(),
         hub.clone(),
@@ -268,14 +275,7 @@ impl World {
         let executor = LocalExecutor::connect(&self.hub, &*store, &app, name, name, spec)
             .await
             .expect("it connects");
-        self.workers.push(Worker {
-            executor,
-            name: name.to_owned(),
-            script,
-            busy: HashMap::new(),
-            ends: BTreeMap::new(),
-            gone: false,
-        });
+        self.workers.push(Worker::new(name, executor, script));
     }
 
     /// An executor that succeeds in so long.
@@ -289,6 +289,21 @@ impl World {
             worker.gone = true;
             worker.executor.break_off();
         }
+    }
+
+    /// An executor's process is killed and at once another is started under the same name.
+    pub async fn replace(&mut self, name: &str, script: Script) {
+        self.lose(name);
+        let old = self.workers.iter().position(|worker| worker.name == name).expect("it is there");
+        let origin = self.workers.remove(old).executor.link().origin().clone();
+        let now = self.now();
+        let ended = self.store.end_session(origin.row, origin.epoch, false, now).await;
+        ended.expect("the server hears of the end");
+        let row = self.store.get_executor(self.app.id, name).await.expect("it is known");
+        let (app, process) = (self.app.name.clone(), format!("{name}-{}", row.session_epoch + 1));
+        let (store, hub) = (self.store.clone(), self.hub.clone());
+        let again = LocalExecutor::connect(&hub, &*store, &app, name, &process, row.spec).await;
+        self.workers.push(Worker::new(name, again.expect("it connects"), script));
     }
 
     /// The database can't be reached from now on, or can be again.
@@ -419,6 +434,17 @@ impl World {
 }
 
 impl Worker {
+    fn new(name: &str, executor: LocalExecutor, script: Script) -> Self {
+        Self {
+            executor,
+            name: name.to_owned(),
+            script,
+            busy: HashMap::new(),
+            ends: BTreeMap::new(),
+            gone: false,
+        }
+    }
+
     fn work(&mut self, now: DateTime<Utc>, ledger: &mut HashMap<RunId, Vec<Execution>>) -> bool {
         let mut moved = false;
         self.executor.flush();

@@ -15,7 +15,7 @@ use crate::{
     api::status::{ApiError, ApiResult, Kind},
     hub::{Presence, event::Origin, session::Opening, settings::LISTED_ATTEMPTS_MAX},
     model::{
-        ids::{AttemptRef, RunId},
+        ids::{AppId, AttemptRef, RunId},
         run::{OpenRun, RunState},
     },
     store::{
@@ -64,8 +64,9 @@ impl Driver {
             fresh_resume_hash: hash(&resume_token),
             principal: self.caller.principal(),
             node: settings.node_id.clone(),
-            peer_address: self.peer.clone(),
+            peer_address: self.peer_address(),
             alive_since,
+            may_hold: self.may_hold(app.id, &hello),
         };
         let claimed = match api.store.claim_executor(&claim, now).await {
             Ok(claimed) => claimed,
@@ -74,6 +75,16 @@ impl Driver {
         };
         let foreign = self.look_up(&hello, &claimed).await?;
         Ok(self.opening(hello, claimed, foreign, resume_token))
+    }
+
+    /// The runs that may be with the executor: those that the owner sent there and those that
+    /// Hello lists. None when the owner is another node.
+    fn may_hold(&self, app: AppId, hello: &Checked) -> Option<Vec<RunId>> {
+        let mut runs = self.hub.may_hold(app, &hello.executor)?;
+        runs.extend(hello.attempts.iter().map(|(attempt, _)| attempt.run));
+        runs.sort_unstable();
+        runs.dedup();
+        Some(runs)
     }
 
     #[allow(clippy::unnecessary_min_or_max, reason = "has an effect from minor version 1 on")]
@@ -94,6 +105,7 @@ impl Driver {
                 row: executor.row,
                 epoch: executor.session_epoch,
             }),
+            app_name: executor.app_name,
             instance_id: hello.instance_id,
             cordoned: executor.cordoned,
             spec: hello.spec,

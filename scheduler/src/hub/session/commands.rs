@@ -147,7 +147,8 @@ impl Session {
         let handler = self.handler_name(&command.handler);
         let stage =
             Stage::Sent { since: at.elapsed, resent: false, command: Box::new(command.clone()) };
-        let held = Held { fence: attempt.fence, seq, handler, stage, missing: 0, log_bytes: 0 };
+        let (fence, sent_at) = (attempt.fence, Some(at.wall));
+        let held = Held { seq, sent_at, ..Held::taken_over(fence, handler, stage) };
         self.hold((attempt.run, attempt.attempt), held);
         self.check_by(at.elapsed + self.settings.run_ack_timeout);
         out.frame(Down::Run(command));
@@ -226,9 +227,7 @@ impl Session {
             return;
         }
         let stage = Stage::Acked { at: Some(run.acked_at.unwrap_or(at.wall)) };
-        let held =
-            Held { fence: run.fence, seq: 0, handler: None, stage, missing: 0, log_bytes: 0 };
-        self.hold(key, held);
+        self.hold(key, Held::taken_over(run.fence, None, stage));
     }
 
     /// Asks the executor to move to another session; it gets no RunCommand from now on.

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use chrono::TimeDelta;
 use clawjob_proto::v1::{
     Capacity, KillAck, LogChunk, Progress, RunAck, RunResult, SessionRequest, kill_ack, run_ack,
     session_request::Frame as Up,
@@ -191,7 +190,7 @@ impl Session {
         self.implied_ack(key, at, out);
         let count = chunk.records.len() as u64;
         let through = chunk.first_seq.saturating_add(count).saturating_sub(1);
-        let wanted = count > 0
+        let wanted = (count > 0 || chunk.dropped > 0)
             && self.held.get(&key).is_some_and(|held| {
                 matches!(held.stage, Stage::Acked { .. }) && held.fence == attempt.fence
             });
@@ -202,7 +201,7 @@ impl Session {
         let mut records = wire::log_records(chunk.first_seq, chunk.records, at.wall);
         let bytes: u64 = records.iter().map(log_bytes).sum();
         if let Some(held) = self.held.get_mut(&key) {
-            if held.log_bytes >= ATTEMPT_LOG_BYTES_MAX {
+            if held.log_bytes >= ATTEMPT_LOG_BYTES_MAX && count > 0 {
                 dropped += count - 1;
                 records = vec![over_the_limit(through, count, at)];
             } else {
@@ -218,10 +217,11 @@ impl Session {
             return;
         };
         let key = (attempt.run, attempt.attempt);
-        let mut acked_at = None;
+        let (mut acked_at, mut sent_at) = (None, None);
         if let Some(held) = self.held.get(&key)
             && held.fence <= attempt.fence
         {
+            sent_at = held.sent_at;
             acked_at = match &held.stage {
                 Stage::Acked { at } => *at,
                 _ => Some(at.wall),
@@ -230,20 +230,17 @@ impl Session {
             out.capacity = true;
         }
         self.kills.remove(&key);
+        if let (Some(started), Some(sent_at)) =
+            (wire::timestamp(result.start_time.as_ref()), sent_at)
+        {
+            self.clock_after(started, sent_at, out);
+        }
         if let Some(finished) = wire::timestamp(result.finish_time.as_ref()) {
-            self.note_clock(finished - at.wall);
+            self.clock_before(finished, at.wall, out);
         }
         let result = Box::new(wire::result(result, &self.settings));
         let kind = EventKind::Finished { acked_at, received_at: at.wall, result };
         out.events.push(self.event(attempt, kind));
-    }
-
-    /// A result's way only ever makes the executor's clock look late, so of two readings the
-    /// later clock is nearer to the truth; old readings fade as the clock drifts.
-    fn note_clock(&mut self, reading: TimeDelta) {
-        let known = self.vitals.clock_offset.unwrap_or(reading);
-        let faded = known + (reading - known) / 16;
-        self.vitals.clock_offset = Some(reading.max(faded));
     }
 
     fn on_capacity(&mut self, capacity: &Capacity, out: &mut Effects) {

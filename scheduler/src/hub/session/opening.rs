@@ -11,7 +11,7 @@ use clawjob_proto::v1::{KillCommand, Welcome, session_response::Frame as Down};
 
 use super::{
     Effects, HandlerState, Held, Key, Moment, PendingKill, Session, Stage, Vitals,
-    commands::reference,
+    commands::reference, offset::ClockReadings,
 };
 use crate::{
     hub::{
@@ -37,6 +37,8 @@ const COMMAND_SEQ_GAP: u64 = 1 << 20;
 pub struct Opening {
     /// Who.
     pub origin: Arc<Origin>,
+    /// Name of its app.
+    pub app_name: String,
     /// The process.
     pub instance_id: String,
     /// Name of the session in logs.
@@ -154,6 +156,8 @@ impl Session {
             stall_acked: Duration::ZERO,
             last_heartbeat_seq: 0,
             vitals: Vitals::default(),
+            clock: ClockReadings::default(),
+            clock_told: false,
             connected_at: at.wall,
             next_check: Duration::MAX,
             ignored: 0,
@@ -299,7 +303,7 @@ impl Session {
         } else {
             Stage::Acked { at: Some(acked_at.unwrap_or(at.wall)) }
         };
-        let held = Held { fence: run.fence, seq: 0, handler, stage, missing: 0, log_bytes: 0 };
+        let held = Held::taken_over(run.fence, handler, stage);
         self.hold((run.id, run.attempt), held);
     }
 
@@ -321,7 +325,7 @@ impl Session {
     fn carry(&mut self, key: Key, fence: u64, handler: Option<Arc<str>>) {
         let handler = handler.and_then(|name| self.handler_name(&name));
         let stage = Stage::Carried;
-        self.hold(key, Held { fence, seq: 0, handler, stage, missing: 0, log_bytes: 0 });
+        self.hold(key, Held::taken_over(fence, handler, stage));
     }
 }
 

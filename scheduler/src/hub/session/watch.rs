@@ -3,6 +3,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use chrono::{DateTime, Utc};
 use clawjob_proto::v1::{
     AttemptStatus, Heartbeat, HeartbeatAck, scheduler_drain, session_response::Frame as Down,
 };
@@ -25,6 +26,14 @@ const UNKNOWN_PER_HEARTBEAT_MAX: usize = 256;
 /// A session that sent nothing for so many heartbeat timeouts is closed.
 const SILENCE_TIMEOUTS: u32 = 2;
 
+/// An attempt in a Heartbeat's list.
+struct Listed {
+    fence: u64,
+    finished: bool,
+    /// By the executor's clock.
+    started: Option<DateTime<Utc>>,
+}
+
 impl Session {
     pub(super) fn on_heartbeat(&mut self, heartbeat: Heartbeat, at: Moment, out: &mut Effects) {
         out.frame(Down::HeartbeatAck(HeartbeatAck {
@@ -33,7 +42,7 @@ impl Session {
         }));
         self.last_heartbeat_seq = heartbeat.seq;
         let listed = self.listed(&heartbeat.attempts);
-        let has = listed.values().filter(|(_, finished)| !finished).count();
+        let has = listed.values().filter(|listed| !listed.finished).count();
         self.report_free(heartbeat.free_slots, u32::try_from(has).unwrap_or(u32::MAX));
         self.reconcile(&listed, heartbeat.last_command_seq, at, out);
         let unit = |share: Option<f32>| share.filter(|s| s.is_finite()).map(|s| s.clamp(0.0, 1.0));
@@ -46,13 +55,15 @@ impl Session {
         out.capacity = true;
     }
 
-    fn listed(&mut self, attempts: &[AttemptStatus]) -> HashMap<Key, (u64, bool)> {
+    fn listed(&mut self, attempts: &[AttemptStatus]) -> HashMap<Key, Listed> {
         let mut listed = HashMap::with_capacity(attempts.len().min(LISTED_ATTEMPTS_MAX));
         for status in attempts.iter().take(LISTED_ATTEMPTS_MAX) {
             match wire::attempt_ref(status.r#ref.as_ref()) {
                 Some(attempt) => {
                     let key = (attempt.run, attempt.attempt);
-                    listed.insert(key, (attempt.fence, status.finished));
+                    let started = wire::timestamp(status.start_time.as_ref());
+                    let (fence, finished) = (attempt.fence, status.finished);
+                    listed.insert(key, Listed { fence, finished, started });
                 }
                 None => self.ignored += 1,
             }
@@ -63,17 +74,21 @@ impl Session {
     /// Compares what the executor has with what it should have (R3–R5).
     fn reconcile(
         &mut self,
-        listed: &HashMap<Key, (u64, bool)>,
+        listed: &HashMap<Key, Listed>,
         last_command_seq: u64,
         at: Moment,
         out: &mut Effects,
     ) {
         let mut unknown = 0;
-        for (key, (fence, finished)) in listed {
+        for (key, Listed { fence, finished, started }) in listed {
             match self.held.get_mut(key) {
                 // A listing under a lower fence counts for the higher one.
                 Some(held) if *fence <= held.fence => {
                     held.missing = 0;
+                    let sent_at = held.sent_at.take_if(|_| started.is_some());
+                    if let (Some(started), Some(sent_at)) = (started, sent_at) {
+                        self.clock_after(*started, sent_at, out);
+                    }
                     self.implied_ack(*key, at, out);
                 }
                 // Its result is on the way or being written; only what runs can be unwanted.
@@ -91,7 +106,7 @@ impl Session {
 
     fn find_missing(
         &mut self,
-        listed: &HashMap<Key, (u64, bool)>,
+        listed: &HashMap<Key, Listed>,
         last_command_seq: u64,
         out: &mut Effects,
     ) {

@@ -158,7 +158,27 @@ fn s03_the_end_of_a_stale_stream_does_not_unregister_the_new_session() {
     old.break_off();
     assert_eq!(world.hub.contact(APP, "a"), Contact::Connected { epoch: 2 });
     assert_eq!(new.link().end(), None);
-    assert_eq!(world.hub.sessions(), 1, "r38");
+    assert_eq!(world.hub.sessions(), 1);
+}
+
+#[test]
+fn r38_a_stream_that_ends_many_times_leaves_the_count_right_and_the_others_served() {
+    let mut world = World::new();
+    let mut ended = world.connect("ended", 4);
+    let mut other = world.connect("other", 4);
+    ended.goodbye();
+    ended.break_off();
+    ended.goodbye();
+    world.hub.close(ended.link());
+    ended.break_off();
+    assert!(!world.hub.disconnect(APP, "ended", "once more"));
+    assert_eq!(world.hub.sessions(), 1);
+    assert_eq!(world.hub.contact(APP, "other"), Contact::Connected { epoch: 1 });
+    world.start(&mut other, attempt(1));
+    let _again = LocalExecutor::open(&world.hub, opening("ended", 2, 4), "app").expect("opens");
+    ended.break_off();
+    assert_eq!(world.hub.sessions(), 2);
+    assert_eq!(world.candidates().len(), 2);
 }
 
 #[test]

@@ -158,6 +158,22 @@ fn f25_a_log_over_its_limit_is_counted_and_its_numbers_go_on() {
 }
 
 #[test]
+fn x46_a_count_of_dropped_records_is_kept_when_no_record_comes_with_it() {
+    let mut world = World::new();
+    let mut executor = world.connect("a", 4);
+    world.start(&mut executor, attempt(1));
+    let count = |dropped| {
+        let r#ref = Some(wire::to_ref(attempt(1)));
+        Up::LogChunk(LogChunk { r#ref, first_seq: 1, records: Vec::new(), dropped })
+    };
+    executor.send(count(17));
+    let logs = EventKind::Logs { records: Vec::new(), dropped: 17 };
+    assert_eq!(world.kinds(), [(attempt(1), logs)]);
+    executor.send(count(0));
+    assert_eq!(world.kinds(), [], "one that says nothing is only acknowledged");
+}
+
+#[test]
 fn the_executors_clock_is_read_from_its_results() {
     let mut world = World::new();
     let mut executor = world.connect("a", 4);
@@ -167,4 +183,26 @@ fn the_executors_clock_is_read_from_its_results() {
     executor.finish(attempt(1), RunResult { finish_time, ..RunResult::default() });
     let live = world.hub.snapshot(APP, "a").expect("live");
     assert_eq!(live.vitals.clock_offset, Some(chrono::TimeDelta::seconds(5)));
+}
+
+#[test]
+fn f11_the_executors_clock_is_read_from_its_list_of_runs() {
+    let mut world = World::new();
+    let mut executor = world.connect("a", 4);
+    world.start(&mut executor, attempt(1));
+    let offset = |world: &World| world.hub.snapshot(APP, "a").expect("live").vitals.clock_offset;
+    let slow = world.now() - chrono::TimeDelta::seconds(7);
+    let started = AttemptStatus {
+        r#ref: Some(wire::to_ref(attempt(1))),
+        start_time: Some(wire::to_timestamp(slow)),
+        ..Default::default()
+    };
+    let heartbeat = Heartbeat { attempts: vec![started], ..Heartbeat::default() };
+    world.pass(seconds(3));
+    assert_eq!(offset(&world), None);
+    executor.send(Up::Heartbeat(heartbeat));
+    assert_eq!(offset(&world), Some(chrono::TimeDelta::seconds(-7)));
+    let finish_time = Some(wire::to_timestamp(world.now() - chrono::TimeDelta::seconds(8)));
+    executor.finish(attempt(1), RunResult { finish_time, ..RunResult::default() });
+    assert_eq!(offset(&world), Some(chrono::TimeDelta::seconds(-7)), "between -8 s and -7 s");
 }

@@ -80,6 +80,96 @@ async fn ack_r7_a_kill_that_finds_nothing_cancels_the_run() {
 }
 
 #[tokio::test]
+async fn r45_a_report_that_comes_after_the_stop_changes_nothing() {
+    let mut bench = Bench::new(RetryPolicy::default()).await;
+    let mut executor = bench.executor("a").await;
+    let run = bench.run(1).await;
+    let command = bench.send(run, &mut executor).await;
+    let attempt = wire::attempt_ref(command.r#ref.as_ref()).expect("an attempt");
+    cancel(&bench, attempt).await;
+    executor.receive();
+    executor.kill_ack(attempt, v1::kill_ack::Status::NotFound);
+    bench.settle().await;
+    assert_eq!(bench.state(run).await, RunState::Canceled);
+    // It had begun after all: its answer, its list and its progress come late.
+    executor.accept(&command).expect("an attempt");
+    let progress = v1::Progress { r#ref: Some(wire::to_ref(attempt)), ..v1::Progress::default() };
+    executor.send(v1::session_request::Frame::Progress(progress));
+    executor.heartbeat();
+    bench.settle().await;
+    assert_eq!(bench.state(run).await, RunState::Canceled);
+    assert_eq!(bench.open(run).await, None);
+    let frames = executor.receive();
+    let kills = frames.iter().filter_map(|frame| match frame {
+        Down::Kill(kill) => Some((wire::attempt_ref(kill.r#ref.as_ref()), kill.reason())),
+        _ => None,
+    });
+    let stale = v1::KillReason::StaleAttempt;
+    assert_eq!(kills.collect::<Vec<_>>(), [(Some(attempt), stale)], "it is told to stop");
+    executor.finish(attempt, outcome(Outcome::Succeeded));
+    bench.settle().await;
+    assert_eq!(bench.state(run).await, RunState::Canceled, "the end never changes");
+}
+
+#[tokio::test]
+async fn s10_a_crash_between_write_and_ack_is_answered_when_the_result_comes_again() {
+    let mut bench = Bench::new(RetryPolicy::default()).await;
+    let mut executor = bench.executor("a").await;
+    let attempt = bench.start(1, &mut executor).await;
+    executor.finish(attempt, outcome(Outcome::Succeeded));
+    bench.settle().await;
+    assert_eq!(bench.state(attempt.run).await, RunState::Succeeded);
+    // The process that wrote it ends before the executor has read the ack.
+    let (hub, events) = Hub::new(HubSettings::default(), bench.clock.clone());
+    bench.hub = hub.clone();
+    bench.events = events;
+    bench.results.hub = hub;
+    let origin = Origin { epoch: 2, ..(**executor.link().origin()).clone() };
+    let spec = ExecutorSpec { slots: 8, ..ExecutorSpec::default() };
+    let mut again = LocalExecutor::open(&bench.hub, unknowing(origin, spec), "app").expect("opens");
+    again.receive();
+    again.finish(attempt, outcome(Outcome::Succeeded));
+    bench.settle().await;
+    assert_eq!(result_acks(&mut again), [super::DUPLICATE]);
+    let record = bench.store.get_run(attempt.run).await.expect("reads");
+    assert_eq!((record.run.state, record.run.attempt), (RunState::Succeeded, 1));
+}
+
+#[tokio::test]
+async fn r56_a_run_that_logs_nothing_leaves_neither_row_nor_file() {
+    let mut bench = Bench::new(RetryPolicy::default()).await;
+    let mut executor = bench.executor("a").await;
+    let before = files(&bench);
+    let quiet = bench.start(1, &mut executor).await;
+    executor.finish(quiet, outcome(Outcome::Succeeded));
+    bench.settle().await;
+    assert_eq!(bench.state(quiet.run).await, RunState::Succeeded);
+    assert_eq!(log_rows(&bench), 0);
+    assert_eq!(files(&bench), before);
+    // The same look finds the log of one that speaks.
+    let loud = bench.start(2, &mut executor).await;
+    executor.send(v1::session_request::Frame::LogChunk(v1::LogChunk {
+        r#ref: Some(wire::to_ref(loud)),
+        first_seq: 1,
+        records: vec![v1::LogRecord::default()],
+        dropped: 0,
+    }));
+    bench.settle().await;
+    assert_eq!(log_rows(&bench), 1);
+}
+
+fn files(bench: &Bench) -> std::collections::BTreeSet<std::ffi::OsString> {
+    let listed = std::fs::read_dir(bench._dir.path()).expect("a directory");
+    listed.map(|file| file.expect("a file").file_name()).collect()
+}
+
+fn log_rows(bench: &Bench) -> i64 {
+    let database = rusqlite::Connection::open(bench._dir.path().join("clawjob.db")).expect("opens");
+    let count = database.query_row("SELECT count(*) FROM log_chunk", [], |row| row.get(0));
+    count.expect("a number")
+}
+
+#[tokio::test]
 async fn x23_a_process_that_was_replaced_loses_its_run_which_is_tried_again() {
     let mut bench = Bench::new(RetryPolicy::default()).await;
     let mut executor = bench.executor("a").await;
@@ -176,6 +266,7 @@ async fn an_attempt_nobody_wants_is_stopped_and_a_forgotten_one_is_taken_in() {
 fn unknowing(origin: Origin, spec: ExecutorSpec) -> Opening {
     Opening {
         origin: Arc::new(origin),
+        app_name: "app".to_owned(),
         instance_id: "a".to_owned(),
         session_id: String::new(),
         spec,

@@ -65,6 +65,8 @@ pub struct LogPage {
     pub attempt: u32,
     /// Oldest first.
     pub records: Vec<LogRecord>,
+    /// Bytes of their text.
+    pub bytes: usize,
     /// Highest number looked at: go on from here, whatever the filter left out.
     pub through_seq: u64,
     /// Records of the attempt that never arrived.
@@ -100,15 +102,22 @@ pub struct Claim {
     pub peer_address: String,
     /// Another process that was seen after this instant is alive: the claim is refused.
     pub alive_since: DateTime<Utc>,
+    /// Every run that may be with the executor, where memory knows them all: they are looked up by
+    /// their ids. None: all open runs are looked through.
+    pub may_hold: Option<Vec<RunId>>,
 }
 
 impl Claim {
-    /// Whether the claim comes from the process the row is of. A first Hello whose Welcome was lost
-    /// has no token yet, and is the same process all the same.
+    /// Whether the claim comes from the process the row is of: the same instance, which proves
+    /// itself by the resume token of its Welcome. The credential may be another one then, since
+    /// credentials are renewed while a process lives. A first Hello whose Welcome was lost has no
+    /// token yet, and is the same process all the same if it comes with the same credential.
     pub fn resumes(&self, row: &Executor) -> bool {
-        row.instance_id == self.instance_id
-            && row.principal == self.principal
-            && (self.resume_hash.is_empty() || row.resume_hash == self.resume_hash)
+        let proven = match self.resume_hash.is_empty() {
+            true => row.principal == self.principal,
+            false => row.resume_hash == self.resume_hash,
+        };
+        row.instance_id == self.instance_id && proven
     }
 
     /// Why the claim is refused: another process is alive under the name.

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::{Row, types::ToSql};
+use uuid::Uuid;
 
 use super::{
     PostgresStore,
@@ -111,10 +112,9 @@ pub(super) async fn claim_executor(
     execute(&tx, sql, &params).await?;
     let row = by_name(&tx, claim.app, &claim.name, "").await?;
     let executor = row.ok_or_else(|| not_found(&claim.name))?;
-    let sql = format!("SELECT {OPEN_RUN} FROM open_run r WHERE {WITH_EXECUTOR}");
     let attempts = match before {
         None => Vec::new(),
-        Some(_) => query(&tx, &sql, &[&claim.app.0, &claim.name]).await?,
+        Some(_) => runs_with(&tx, claim).await?,
     };
     commit(tx).await?;
     store.hints.tell(Topic::Session { executor: executor.row, epoch: executor.session_epoch });
@@ -124,6 +124,19 @@ pub(super) async fn claim_executor(
         replaced: before.is_some() && !resumed,
         attempts: attempts.iter().map(rows::open_run).collect::<Result<_>>()?,
     })
+}
+
+/// Open runs whose current attempt is with the executor.
+async fn runs_with(tx: &Transaction<'_>, claim: &Claim) -> Result<Vec<Row>> {
+    let sql = format!("SELECT {OPEN_RUN} FROM open_run r WHERE {WITH_EXECUTOR}");
+    match &claim.may_hold {
+        None => query(tx, &sql, &[&claim.app.0, &claim.name]).await,
+        Some(runs) => {
+            let ids: Vec<Uuid> = runs.iter().map(|run| run.to_uuid()).collect();
+            let sql = format!("{sql} AND r.id = ANY($3)");
+            query(tx, &sql, &[&claim.app.0, &claim.name, &ids]).await
+        }
+    }
 }
 
 /// Makes the row with epoch 0 if it is not there.

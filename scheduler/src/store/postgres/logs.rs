@@ -23,6 +23,9 @@ use crate::{
     },
 };
 
+/// Chunks of a log that are read in one statement: a few megabytes at most.
+const CHUNKS_PER_READ: usize = 64;
+
 pub(super) async fn save_progress(store: &PostgresStore, progress: &[ProgressRow]) -> Result<()> {
     let sql = "WITH kept AS (
             INSERT INTO run_progress AS p (run_id, attempt, fraction, message, checkpoint_type,
@@ -281,18 +284,7 @@ pub(super) async fn list_logs(store: &PostgresStore, asked: &LogQuery) -> Result
     };
     let reach = reaches(&client, &[(run, attempt)]).await?;
     let last_seq = reach.get(&(run, attempt)).map_or(0, |reach| reach.last_seq);
-    let sql = "SELECT records FROM log_chunk
-        WHERE run_id = $1 AND attempt = $2 AND last_seq > $3 ORDER BY first_seq LIMIT $4";
-    let chunks_max = i64::try_from(LOG_PAGE_CHUNKS_MAX).unwrap_or(i64::MAX);
-    let chunks = query(&client, sql, &[&run, &attempt, &big(asked.after_seq), &chunks_max]).await?;
-    let mut at_end = chunks.len() < LOG_PAGE_CHUNKS_MAX;
-    for row in &chunks {
-        let records = log_chunk::decode(Reader::new(row).get()?)?;
-        if !log_chunk::fill_page(&mut page, asked, records) {
-            at_end = false;
-            break;
-        }
-    }
+    let at_end = read_chunks(&client, run, asked, &mut page).await?;
     if at_end {
         // Records that were dropped for the cap have numbers, too: go on behind them.
         page.through_seq = page.through_seq.max(last_seq);
@@ -301,6 +293,39 @@ pub(super) async fn list_logs(store: &PostgresStore, asked: &LogQuery) -> Result
         && page.ended_at.is_some()
         && standing.last_log_seq.is_none_or(|last| last_seq >= last);
     Ok(page)
+}
+
+/// Reads the chunks after what was asked for, a few at a time; returns whether the log's end was
+/// reached.
+async fn read_chunks(
+    client: &impl GenericClient,
+    run: Uuid,
+    asked: &LogQuery,
+    page: &mut LogPage,
+) -> Result<bool> {
+    let sql = "SELECT first_seq, records FROM log_chunk
+        WHERE run_id = $1 AND attempt = $2 AND last_seq > $3 AND first_seq > $4
+        ORDER BY first_seq LIMIT $5";
+    let attempt = i32::try_from(page.attempt).unwrap_or(i32::MAX);
+    let step = i64::try_from(CHUNKS_PER_READ).unwrap_or(i64::MAX);
+    let mut last_chunk = -1_i64;
+    for _ in 0..LOG_PAGE_CHUNKS_MAX / CHUNKS_PER_READ {
+        let params: [&(dyn ToSql + Sync); 5] =
+            [&run, &attempt, &big(asked.after_seq), &last_chunk, &step];
+        let chunks = query(client, sql, &params).await?;
+        for row in &chunks {
+            let mut row = Reader::new(row);
+            last_chunk = row.get()?;
+            let records = log_chunk::decode(row.get()?)?;
+            if !log_chunk::fill_page(page, asked, records) {
+                return Ok(false);
+            }
+        }
+        if chunks.len() < CHUNKS_PER_READ {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 async fn standing(client: &impl GenericClient, asked: &LogQuery) -> Result<Standing> {

@@ -36,6 +36,10 @@ const REQUESTS_KEPT: TimeDelta = TimeDelta::days(1);
 /// How long rows of deleted jobs stay at least.
 const DELETED_KEPT: TimeDelta = TimeDelta::days(1);
 
+/// How long executors that said Goodbye are still shown. Those that fell silent stay longer, for
+/// somebody to ask why.
+const LEFT_KEPT: TimeDelta = TimeDelta::hours(1);
+
 /// One step of everything; returns whether more is left to do.
 pub(super) async fn prune(
     store: &PostgresStore,
@@ -284,8 +288,10 @@ async fn remove_small(client: &Object, keep: &Retention, now: DateTime<Utc>) -> 
                 AND NOT EXISTS (SELECT FROM ended_run r WHERE r.id = b.run_id) LIMIT $2)";
     execute(client, sql, &[&before(now, keep.runs), &max]).await?;
     let sql = "DELETE FROM executor WHERE id IN (
-            SELECT id FROM executor WHERE disconnected_at < $1 AND NOT cordoned LIMIT $2)";
-    let executors = execute(client, sql, &[&before(now, keep.runs), &max]).await?;
+            SELECT id FROM executor WHERE NOT cordoned
+                AND (disconnected_at < $1 OR (gone AND disconnected_at < $3)) LIMIT $2)";
+    let kept = [before(now, keep.runs), now - LEFT_KEPT];
+    let executors = execute(client, sql, &[&kept[0], &max, &kept[1]]).await?;
     Ok(counted(requests.max(jobs).max(executors)))
 }
 

@@ -9,7 +9,7 @@ use super::{
     writer::{Tx, all, find},
 };
 use crate::{
-    model::{executor::Executor, ids::AppId},
+    model::{executor::Executor, ids::AppId, run::OpenRun},
     store::{
         Result, StoreError, Topic,
         ops::{Claim, Claimed, ExecutorQuery},
@@ -44,8 +44,16 @@ pub(super) fn claim(tx: &mut Tx<'_>, claim: &Claim, now: DateTime<Utc>) -> Resul
         executor: get(tx.conn(), claim.app, &claim.name)?,
         resumed,
         replaced: before.is_some() && !resumed,
-        attempts: owner::runs_with(tx.conn(), claim.app.0, &claim.name)?,
+        attempts: attempts(tx.conn(), claim)?,
     })
+}
+
+/// Open runs whose current attempt is with the executor.
+fn attempts(conn: &Connection, claim: &Claim) -> Result<Vec<OpenRun>> {
+    match &claim.may_hold {
+        None => owner::runs_with(conn, claim.app.0, &claim.name),
+        Some(ids) => owner::those_with(conn, claim.app.0, &claim.name, ids),
+    }
 }
 
 /// Writes the claimed row; returns its id and the new epoch.

@@ -24,6 +24,9 @@ use crate::{
 
 /// Ids that one look into the inbox takes out.
 const INBOX_BATCH_MAX: usize = 1000;
+/// Condition on `open_run r`: the current attempt is with executor `?2` of app `?1`.
+const WITH_EXECUTOR: &str = "r.app_id = ?1 AND r.executor = ?2 \
+    AND r.state IN ('DISPATCHED', 'RUNNING', 'CANCELING')";
 
 /// Jobs that changed after the given version of their partition; all that live for version 0.
 pub(super) fn load_jobs(conn: &Connection, changed: &[(PartitionId, u64)]) -> Result<Vec<Job>> {
@@ -60,9 +63,22 @@ pub(super) fn load_open_runs(conn: &Connection, scope: &RunScope) -> Result<Open
 
 /// Open runs whose current attempt is with the executor.
 pub(super) fn runs_with(conn: &Connection, app: i64, executor: &str) -> Result<Vec<OpenRun>> {
-    let filter = "r.app_id = ?1 AND r.executor = ?2 \
-                  AND r.state IN ('DISPATCHED', 'RUNNING', 'CANCELING')";
-    readable_runs(conn, filter, params![app, executor])
+    readable_runs(conn, WITH_EXECUTOR, params![app, executor])
+}
+
+/// Those of the runs whose current attempt is with the executor.
+pub(super) fn those_with(
+    conn: &Connection,
+    app: i64,
+    executor: &str,
+    ids: &[RunId],
+) -> Result<Vec<OpenRun>> {
+    let filter = format!("r.id = ?3 AND {WITH_EXECUTOR}");
+    let mut runs = Vec::new();
+    for id in ids {
+        runs.extend(readable_runs(conn, &filter, params![app, executor, id.to_bytes()])?);
+    }
+    Ok(runs)
 }
 
 /// Open runs that fit the filter. A row that can't be read is reported and left out: one damaged

@@ -25,6 +25,10 @@ const REQUESTS_KEPT: TimeDelta = TimeDelta::days(1);
 /// How long rows of ended nodes and deleted jobs stay at least.
 const GONE_KEPT: TimeDelta = TimeDelta::days(1);
 
+/// How long executors that said Goodbye are still shown. Those that fell silent stay longer, for
+/// somebody to ask why.
+const LEFT_KEPT: TimeDelta = TimeDelta::hours(1);
+
 /// One step of everything; returns whether more is left to do.
 pub(super) async fn prune(
     store: &SqliteStore,
@@ -166,8 +170,9 @@ fn remove_small(tx: &mut Tx<'_>, keep: &Retention, now: DateTime<Utc>) -> Result
         params![us(before(now, keep.runs)), number(PRUNE_ROWS_MAX)],
     )?;
     let executors = tx.execute(
-        "DELETE FROM executor WHERE disconnected_at < ?1 AND NOT cordoned",
-        [us(before(now, keep.runs))],
+        "DELETE FROM executor WHERE NOT cordoned
+             AND (disconnected_at < ?1 OR (gone AND disconnected_at < ?2))",
+        [us(before(now, keep.runs)), us(now - LEFT_KEPT)],
     )?;
     Ok(events.max(requests).max(jobs).max(executors))
 }

@@ -1,0 +1,331 @@
+//! Every client command once against a real server, in each way of printing, with its exit code.
+
+#![allow(clippy::disallowed_methods, reason = "tests of real processes run in real time")]
+
+#[path = "support/lines.rs"]
+mod lines;
+#[path = "support/node.rs"]
+mod node;
+
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    process::{Output, Stdio},
+    time::Duration,
+};
+
+use clap::Subcommand as _;
+use clawjob_executor::{Ctx, Executor, Failure, Reconnect};
+use lines::{Process, clawjob};
+use nix::sys::signal::Signal;
+use node::Node;
+use serde_json::Value;
+use tokio::{sync::oneshot, task::JoinHandle};
+
+const APP: &str = "shop";
+const FORMATS: [&str; 3] = ["table", "json", "yaml"];
+/// No command takes this long unless it hangs.
+const STEP: Duration = Duration::from_secs(60);
+
+/// A server, and the client commands for it in one format.
+struct Shell<'a> {
+    node: &'a Node,
+    dir: PathBuf,
+    format: &'static str,
+    /// The commands that were tried, such as `jobs get`.
+    tried: &'a mut BTreeSet<String>,
+}
+
+impl Shell<'_> {
+    fn run(&mut self, line: &str) -> Output {
+        let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
+        let group = words.iter().take_while(|word| word.chars().all(char::is_alphabetic));
+        self.tried.extend(group.clone().take(1).map(|word| (*word).to_owned()));
+        self.tried.insert(group.take(2).copied().collect::<Vec<_>>().join(" "));
+        clawjob()
+            .args(words)
+            .args(["-o", self.format])
+            .current_dir(&self.dir)
+            .env("CLAWJOB_ENDPOINTS", self.node.url())
+            .env("CLAWJOB_TOKEN", self.node.admin_token())
+            .stdin(Stdio::null())
+            .output()
+            .expect("it starts")
+    }
+
+    /// A command that ends with the exit code.
+    fn ends(&mut self, line: &str, code: i32) -> Output {
+        let output = self.run(line);
+        let (said, errors) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{line}:\n{said}{errors}");
+        output
+    }
+
+    /// A command that is refused with the exit code, which is the same however it prints.
+    fn refused(&mut self, line: &str, code: i32) {
+        if self.format == FORMATS[0] {
+            self.ends(line, code);
+        }
+    }
+
+    /// A command that is done, and prints `part` in the shell's format.
+    fn shows(&mut self, line: &str, part: &str) -> String {
+        let said = text(&self.ends(line, 0).stdout);
+        assert!(said.contains(part), "{part} in what {line} says:\n{said}");
+        match self.format {
+            "json" => drop(serde_json::from_str::<Value>(&said).expect("JSON")),
+            "yaml" => drop(serde_norway::from_str::<Value>(&said).expect("YAML")),
+            _ => assert!(!said.starts_with(['{', '[']), "a table: {said}"),
+        }
+        said
+    }
+
+    /// What a list holds, whatever the shell's format.
+    fn first(&mut self, line: &str, list: &str, field: &str) -> String {
+        let format = std::mem::replace(&mut self.format, "json");
+        let said = self.ends(line, 0).stdout;
+        self.format = format;
+        let said: Value = serde_json::from_slice(&said).expect("JSON");
+        said[list][0][field].as_str().unwrap_or_else(|| panic!("{list} in {said}")).to_owned()
+    }
+
+    /// A command that goes on until Ctrl-C, once it has said `part` because of what `act` did.
+    fn streams(&mut self, line: &str, part: &str, act: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        self.tried.insert(words.join(" "));
+        let mut command = clawjob();
+        command
+            .args(words)
+            .args(["-o", self.format])
+            .env("CLAWJOB_ENDPOINTS", self.node.url())
+            .env("CLAWJOB_TOKEN", self.node.admin_token());
+        let mut process = Process::start(command, Stdio::inherit());
+        self.ends(act, 0);
+        process.line_with(part, STEP);
+        process.signal(Signal::SIGINT);
+        process.wait(STEP);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// An executor of the SDK.
+struct Worker {
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<Result<(), clawjob_executor::Error>>,
+}
+
+impl Worker {
+    async fn start(node: &Node, id: &str) -> Self {
+        let quick = Duration::from_millis(50);
+        let reconnect =
+            Reconnect { first: quick, base: quick, cap: quick * 4, ..Reconnect::default() };
+        let executor = Executor::builder()
+            .endpoints([node.url()])
+            .token(node.executor_token(APP).await)
+            .app(APP)
+            .executor_id(id)
+            .slots(8)
+            .reconnect(reconnect)
+            .handler("hello", async |name: String, _: Ctx| {
+                tracing::info!("saying hello");
+                Ok::<_, Failure>(format!("hello {name}"))
+            })
+            .handler("fail", async |_: (), _: Ctx| {
+                Err::<(), _>(Failure::new("NO_LUCK", "it was not to be").non_retryable())
+            })
+            .handler("wait", async |_: (), ctx: Ctx| {
+                ctx.cancelled().await;
+                Err::<(), _>(ctx.stopped())
+            });
+        let (stop, stopped) = oneshot::channel::<()>();
+        let running = tokio::spawn(executor.run_until(async {
+            let _ = stopped.await;
+        }));
+        Self { stop, running }
+    }
+
+    async fn leave(self) {
+        self.stop.send(()).expect("it runs");
+        self.running.await.expect("no panic").expect("a clean end");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_client_command_works_in_every_format() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::start(dir.path(), &["--set", "timings.heartbeat_interval=200ms"]);
+    let mut tried = BTreeSet::new();
+    for format in FORMATS {
+        let mut shell =
+            Shell { node: &node, dir: dir.path().to_path_buf(), format, tried: &mut tried };
+        let worker = Worker::start(&node, &format!("w-{format}")).await;
+        apps(&mut shell);
+        executors(&mut shell);
+        jobs(&mut shell);
+        runs(&mut shell);
+        files(&mut shell);
+        tokens(&mut shell);
+        others(&mut shell);
+        worker.leave().await;
+        gone(&mut shell);
+    }
+    let missing: Vec<String> = commands().into_iter().filter(|c| !tried.contains(c)).collect();
+    assert!(missing.is_empty(), "give each of these its line here: {missing:?}");
+}
+
+/// Every command of the groups that are complete here, as words.
+fn commands() -> Vec<String> {
+    let whole = clawjob_cli::ClientCommand::augment_subcommands(clap::Command::new("clawjob"));
+    let complete = ["apps", "executors", "handlers", "tokens", "status", "whoami", "completions"];
+    let groups = whole.get_subcommands().filter(|group| complete.contains(&group.get_name()));
+    groups
+        .flat_map(|group| {
+            let name = group.get_name();
+            let inner: Vec<String> = group
+                .get_subcommands()
+                .map(|command| format!("{name} {}", command.get_name()))
+                .collect();
+            if inner.is_empty() { vec![name.to_owned()] } else { inner }
+        })
+        .collect()
+}
+
+fn apps(shell: &mut Shell<'_>) {
+    let app = format!("app-{}", shell.format);
+    shell.shows(&format!("apps create {app} --display-name First"), &app);
+    shell.shows("apps list", &app);
+    shell.shows(&format!("apps update {app} --display-name Second"), "Second");
+    shell.refused(&format!("apps create {app}"), 6);
+    shell.ends(&format!("apps delete {app}"), 0);
+    shell.refused(&format!("apps delete {app}"), 3);
+}
+
+fn executors(shell: &mut Shell<'_>) {
+    let name = format!("{APP}/w-{}", shell.format);
+    let end = std::time::Instant::now() + STEP;
+    while !text(&shell.run("handlers list").stdout).contains("hello") {
+        assert!(std::time::Instant::now() < end, "the executor does not come");
+    }
+    shell.shows("handlers list", "hello");
+    shell.shows("executors list", &format!("w-{}", shell.format));
+    shell.shows(&format!("executors get {name}"), "w-");
+    shell.shows(&format!("executors cordon {name} --reason disks"), "w-");
+    shell.shows(&format!("executors uncordon {name}"), "w-");
+    shell.refused(&format!("executors delete {name}"), 6);
+    shell.shows(&format!("executors disconnect {name}"), "w-");
+    shell.refused(&format!("executors get {APP}/nobody"), 3);
+    shell.refused("executors get not/a/name", 2);
+}
+
+/// What is left when the executor has gone.
+fn gone(shell: &mut Shell<'_>) {
+    let name = format!("{APP}/w-{}", shell.format);
+    let end = std::time::Instant::now() + STEP;
+    while shell.run(&format!("executors delete {name}")).status.code() != Some(0) {
+        assert!(std::time::Instant::now() < end, "its end is not written");
+    }
+    shell.refused(&format!("executors get {name}"), 3);
+}
+
+fn jobs(shell: &mut Shell<'_>) {
+    let job = format!("{APP}/job-{}", shell.format);
+    let short = format!("job-{}", shell.format);
+    let every = "--every 1h --params \"Jacky\" --label team=a";
+    shell.shows(&format!("jobs create {job} --handler hello {every}"), &short);
+    shell.refused(&format!("jobs create {job} --handler hello"), 6);
+    shell.refused(&format!("jobs create {job} --handler hello --cron bad"), 2);
+    shell.shows(&format!("jobs get {job}"), &short);
+    shell.refused(&format!("jobs get {APP}/nothing"), 3);
+    shell.shows(&format!("jobs list --app {APP}"), &short);
+    shell.shows(&format!("jobs update {job} --timeout 1m"), &short);
+    shell.shows(&format!("jobs next {job}"), "20");
+    shell.shows(&format!("jobs pause {job} --reason holiday"), "PAUSED");
+    shell.shows(&format!("jobs resume {job}"), &short);
+    shell.shows(&format!("jobs revisions {job}"), "hello");
+    shell.shows(&format!("jobs rollback {job} 1"), &short);
+    let done = shell.ends(&format!("jobs trigger {job} --wait"), 0);
+    assert!(text(&done.stdout).contains("SUCCEEDED"), "{}", text(&done.stdout));
+    let fails = format!("{APP}/fails-{}", shell.format);
+    shell.shows(&format!("jobs create {fails} --handler fail"), "fails-");
+    let failed = shell.ends(&format!("jobs trigger {fails} --wait"), 1);
+    assert!(text(&failed.stdout).contains("NO_LUCK"), "{}", text(&failed.stdout));
+    shell.ends(&format!("jobs delete {fails}"), 0);
+    shell.refused(&format!("jobs delete {fails}"), 3);
+}
+
+fn runs(shell: &mut Shell<'_>) {
+    let job = format!("{APP}/job-{}", shell.format);
+    let run = shell.first(&format!("runs list --job {job} --state succeeded"), "runs", "name");
+    shell.shows("runs list", "job-");
+    shell.shows(&format!("runs get {run}"), "job-");
+    let log = text(&shell.ends(&format!("runs logs {run}"), 0).stdout);
+    assert!(shell.format != "json" || log.is_empty() || log.starts_with('{'), "{log}");
+    shell.ends(&format!("runs wait {run}"), 0);
+    shell.ends(&format!("runs rerun {run} --wait"), 0);
+    shell.shows(&format!("runs cancel {run}"), "SUCCEEDED");
+    shell.streams("runs watch", "job-", &format!("jobs trigger {job} --wait"));
+    let waits = format!("{APP}/waits-{}", shell.format);
+    shell.shows(&format!("jobs create {waits} --handler wait"), "waits-");
+    shell.ends(&format!("jobs trigger {waits} --wait --timeout 300ms"), 7);
+    let run = shell.first(&format!("runs list --job {waits}"), "runs", "name");
+    shell.ends(&format!("runs cancel {run} --reason enough"), 0);
+    shell.ends(&format!("runs wait {run}"), 1);
+    shell.refused(&format!("runs get {APP}/01JQ0000000000000000000000"), 3);
+}
+
+fn files(shell: &mut Shell<'_>) {
+    let file = format!("jobs-{}.yaml", shell.format);
+    let job = format!("filed-{}", shell.format);
+    let yaml = format!("app: {APP}\njobs:\n- name: {job}\n  handler: hello\n  every: 1h\n");
+    std::fs::write(shell.dir.join(&file), yaml).expect("written");
+    let dry = text(&shell.ends(&format!("apply -f {file} --dry-run"), 0).stdout);
+    assert!(dry.contains(&job), "{dry}");
+    shell.refused(&format!("jobs get {APP}/{job}"), 3);
+    shell.ends(&format!("apply -f {file}"), 0);
+    shell.shows(&format!("jobs get {APP}/{job}"), &job);
+    let again = text(&shell.ends(&format!("export {APP}/{job}"), 0).stdout);
+    assert!(again.contains(&job), "{again}");
+    shell.refused("apply -f no-such-file.yaml", 2);
+}
+
+fn tokens(shell: &mut Shell<'_>) {
+    let what = format!("reader-{}", shell.format);
+    let secret = shell.ends(&format!("tokens create {what} --role viewer --app {APP}"), 0);
+    let secret = text(&secret.stdout);
+    assert!(secret.contains("clawjob_"), "shown once");
+    shell.shows("tokens list", &what);
+    let format = std::mem::replace(&mut shell.format, "json");
+    let listed: Value =
+        serde_json::from_slice(&shell.ends("tokens list --limit 0", 0).stdout).expect("JSON");
+    shell.format = format;
+    let tokens = listed["tokens"].as_array().expect("tokens");
+    let made = tokens.iter().find(|token| token["displayName"] == *what).expect("listed");
+    let name = made["name"].as_str().expect("a name");
+    shell.shows(&format!("tokens revoke {name}"), &what);
+    shell.refused("tokens revoke tokens/nobody", 3);
+    shell.refused("tokens create useless", 2);
+}
+
+fn others(shell: &mut Shell<'_>) {
+    shell.shows("status", "sqlite");
+    shell.shows("whoami", "tokens/");
+    shell.shows("cron next @hourly --tz Europe/Berlin -n 2", "20");
+    shell.ends("completions bash", 0);
+    shell.refused("jobs list --no-such-flag", 2);
+    if shell.format != FORMATS[0] {
+        return;
+    }
+    let call = |token: &str, url: &str| {
+        let output = clawjob()
+            .args(["jobs", "list", "-o", shell.format])
+            .env("CLAWJOB_ENDPOINTS", url)
+            .env("CLAWJOB_TOKEN", token)
+            .output();
+        output.expect("it starts").status.code()
+    };
+    assert_eq!(call("clawjob_nobody_x", &shell.node.url()), Some(4), "no such token");
+    assert_eq!(call(&shell.node.admin_token(), "http://127.0.0.1:9"), Some(5), "nobody there");
+}
