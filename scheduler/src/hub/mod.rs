@@ -397,15 +397,15 @@ fn candidate(
     labels: &BTreeMap<String, String>,
 ) -> Option<Candidate> {
     let session = link.session.lock();
-    if !session.fits(handler, labels) || !session.takes(handler) {
-        return None;
-    }
-    let room = u32::try_from(link.outbox.room_for_runs()).unwrap_or(u32::MAX);
+    let free = session.offer(handler, labels)?;
+    // Where nothing is free there is no use in asking for room.
+    let room = if free == 0 { 0 } else { link.outbox.room_for_runs() };
+    let room = u32::try_from(room).unwrap_or(u32::MAX);
     Some(Candidate {
         row: link.origin.row,
         name: link.origin.executor.clone(),
         epoch: link.origin.epoch,
-        free: session.free(handler).min(room),
+        free: free.min(room),
         slots: session.slots(),
         busy: session.busy_share(),
     })

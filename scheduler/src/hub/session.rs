@@ -173,6 +173,12 @@ struct HandlerState {
     refused_until: Option<Duration>,
 }
 
+impl HandlerState {
+    fn takes_runs(&self) -> bool {
+        !self.paused && self.refused_until.is_none()
+    }
+}
+
 /// The last figures of a Heartbeat.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Vitals {

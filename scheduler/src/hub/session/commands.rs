@@ -7,7 +7,7 @@ use clawjob_proto::v1::{
     session_response::Frame as Down,
 };
 
-use super::{Effects, End, Held, Moment, PendingKill, Session, Stage, Vitals};
+use super::{Effects, End, HandlerState, Held, Moment, PendingKill, Session, Stage, Vitals};
 use crate::{
     hub::{
         Kill,
@@ -44,23 +44,35 @@ impl Session {
 
     /// May be given runs of the handler, now or as soon as a slot is free.
     pub fn takes(&self, handler: &str) -> bool {
-        !(self.ended || self.cordoned || self.suspect || self.is_draining())
-            && self
-                .handlers
-                .get(handler)
-                .is_some_and(|state| !state.paused && state.refused_until.is_none())
+        self.takes_runs() && self.handlers.get(handler).is_some_and(HandlerState::takes_runs)
     }
 
     /// Runs of the handler that it can take now.
     pub fn free(&self, handler: &str) -> u32 {
-        let Some(state) = self.handlers.get(handler).filter(|_| self.takes(handler)) else {
-            return 0;
-        };
+        if self.takes(handler) { self.handlers.get(handler).map_or(0, |s| self.room(s)) } else { 0 }
+    }
+
+    /// Runs of the handler that it can take now, if it may be given any at all and carries the
+    /// labels. One look for whoever looks at many sessions.
+    pub fn offer(&self, handler: &str, labels: &BTreeMap<String, String>) -> Option<u32> {
+        if !self.takes_runs() {
+            return None;
+        }
+        let state = self.handlers.get(handler).filter(|state| state.takes_runs())?;
+        let fits = labels.iter().all(|(key, value)| self.labels.get(key) == Some(value));
+        fits.then(|| self.room(state))
+    }
+
+    fn room(&self, handler: &HandlerState) -> u32 {
         let free = self.free_slots();
-        if state.max_concurrency == 0 {
+        if handler.max_concurrency == 0 {
             return free;
         }
-        free.min(state.max_concurrency.saturating_sub(state.running + state.reserved))
+        free.min(handler.max_concurrency.saturating_sub(handler.running + handler.reserved))
+    }
+
+    fn takes_runs(&self) -> bool {
+        !(self.ended || self.cordoned || self.suspect || self.is_draining())
     }
 
     /// Slots without a run, a reservation or anything else in them.

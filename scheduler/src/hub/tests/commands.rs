@@ -308,3 +308,26 @@ fn f10_a_session_that_was_asked_to_move_gets_nothing_new_and_is_closed_in_time()
     assert_eq!(executor.link().end(), Some(End::Drained));
     assert!(executor.link().was_asked_to_move());
 }
+
+/// Measures; `cargo test --release -p clawjob-scheduler --lib ten_thousand -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, not a test"]
+#[allow(clippy::disallowed_methods, reason = "it measures real time")]
+fn candidates_among_ten_thousand_sessions() {
+    const SESSIONS: i64 = 10_000;
+    const LOOKS: u32 = 200;
+    let world = World::new();
+    let mut executors = Vec::new();
+    for row in 0..SESSIONS {
+        let opened = opening("e", 1, 4);
+        let name = format!("e{row}");
+        let origin = Arc::new(Origin { app: APP, executor: name.as_str().into(), row, epoch: 1 });
+        let opened = LocalExecutor::open(&world.hub, Opening { origin, ..opened }, "app");
+        executors.push(opened.expect("opens"));
+    }
+    let begun = std::time::Instant::now();
+    let found: usize = (0..LOOKS).map(|_| world.candidates().len()).sum();
+    let each = begun.elapsed() / LOOKS;
+    println!("{each:?} for one look at {SESSIONS} sessions");
+    assert_eq!(found, usize::try_from(SESSIONS).expect("small") * LOOKS as usize);
+}
