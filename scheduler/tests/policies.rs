@@ -15,7 +15,7 @@ mod misfire;
 mod retries;
 #[path = "policies/schedules.rs"]
 mod schedules;
-#[path = "policies/shards.rs"]
-mod shards;
 #[path = "policies/sessions.rs"]
 mod sessions;
+#[path = "policies/shards.rs"]
+mod shards;
