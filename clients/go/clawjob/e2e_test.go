@@ -321,3 +321,35 @@ func TestEndToEndApplyMakesItSo(t *testing.T) {
 		t.Errorf("d was written: %v", err)
 	}
 }
+
+func TestEndToEndPastFireTimesAreMadeUpAndComingOnesForetold(t *testing.T) {
+	t.Parallel()
+	n := testnode.New(t)
+	client := n.Client(app)
+	hourly := job("echo")
+	hourly.Schedules = []*clawjobpb.Schedule{{Trigger: &clawjobpb.Schedule_Cron{Cron: "30 * * * *"}}}
+	if _, err := client.CreateJob(t.Context(), hourly); err != nil {
+		t.Fatal(err)
+	}
+	hour := time.Now().Truncate(time.Hour)
+	options := clawjob.BackfillOptions{From: hour.Add(-3 * time.Hour), To: hour}
+	for _, want := range []uint32{3, 0} {
+		made, err := client.Backfill(t.Context(), "echo", options)
+		if err != nil || made.GetRunCount() != want {
+			t.Errorf("%v, %v, want %d", made, err, want)
+		}
+	}
+	fires := 0
+	from := hour.Add(time.Hour)
+	for fire, err := range client.Forecast(t.Context(), "", from, from.Add(5*time.Hour)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fires++; fire.GetJob() != "apps/demo/jobs/echo" {
+			t.Errorf("%v", fire)
+		}
+	}
+	if fires != 5 {
+		t.Errorf("%d fires", fires)
+	}
+}
