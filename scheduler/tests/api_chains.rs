@@ -3,8 +3,12 @@
 #[path = "support/api.rs"]
 mod support;
 
-use clawjob_proto::v1::{self as pb, job_service_server::JobService as _};
-use clawjob_scheduler::model::principal::Role;
+use std::{collections::BTreeSet, sync::Arc};
+
+use clawjob_proto::v1::{
+    self as pb, job_service_server::JobService as _, run_service_server::RunService as _,
+};
+use clawjob_scheduler::{follow::Follower, model::principal::Role};
 use support::*;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -141,4 +145,28 @@ async fn a_chain_has_a_bound() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let status = create(&world, "a", "one", starting(&many, &[])).await.expect_err("too many");
     assert_eq!(fields(&status), ["job.on_success"]);
+}
+
+#[tokio::test]
+async fn a_rerun_starts_the_jobs_of_the_chain_again() {
+    let world = World::new().await;
+    world.create("a", "next", hello()).await;
+    let job = world.create("a", "one", starting(&["apps/a/jobs/next"], &[])).await;
+    let run = world.trigger(&job.name).await;
+    let attempt = world.start(&run).await;
+    world.succeed(attempt).await;
+    let request = pb::RerunRunRequest { name: run.name.clone(), ..Default::default() };
+    let again = world.runs.rerun_run(admin(request)).await.expect("runs again").into_inner();
+    let attempt = world.start(&again).await;
+    world.succeed(attempt).await;
+    let follower = Follower::new(world.store.clone(), Arc::default());
+    assert_eq!(follower.step(world.now()).await.expect("followed up"), 2);
+    let request = pb::ListRunsRequest {
+        parent: "apps/a".to_owned(),
+        filter: "job = apps/a/jobs/next AND trigger = CHAIN".to_owned(),
+        ..Default::default()
+    };
+    let runs = world.runs.list_runs(admin(request)).await.expect("lists").into_inner().runs;
+    let causes: BTreeSet<&str> = runs.iter().map(|run| run.caused_by.as_str()).collect();
+    assert_eq!(causes, BTreeSet::from([run.name.as_str(), again.name.as_str()]));
 }

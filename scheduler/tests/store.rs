@@ -13,6 +13,8 @@ mod apps;
 mod calendars;
 #[path = "store/cancel.rs"]
 mod cancel;
+#[path = "store/chains.rs"]
+mod chains;
 #[path = "store/damage.rs"]
 mod damage;
 #[path = "store/dispatch.rs"]
@@ -127,6 +129,11 @@ cases! {
         what_a_late_result_said_is_kept_with_its_attempt,
         still_open_names_the_runs_that_have_not_ended,
         last_ends_are_those_of_runs_that_ran;
+    chains:
+        a_chain_is_followed_across_apps,
+        a_save_that_closes_a_circle_is_refused,
+        of_two_saves_at_once_that_close_a_circle_one_is_refused,
+        what_ended_runs_returned_is_handed_on;
     follow:
         an_end_that_somebody_waits_for_leaves_an_event,
         an_event_says_what_the_run_was,
