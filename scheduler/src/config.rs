@@ -4,6 +4,7 @@
 //! `CLAWJOB_LOG_LEVEL`; a list there is separated by commas. Keys are set one at a time on the
 //! defaults, so each has its own verdict and a wrong one does not hide the next.
 
+mod alarm;
 mod print;
 mod wanted;
 
@@ -16,6 +17,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use alarm::{Alarm, AlarmType, Smtp, SmtpTlsMode};
 pub use print::{print, without_password};
 
 /// Prefix of environment variables.
@@ -59,6 +61,8 @@ pub struct Config {
     pub timings: Timings,
     /// How long things are kept.
     pub retention: Retention,
+    /// The alarm for jobs without a rule, and the mail server.
+    pub alarm: Alarm,
 }
 
 /// TLS of the port: both files, or none.
@@ -188,6 +192,7 @@ impl Default for Config {
                 shutdown_grace: Duration::from_secs(30),
             },
             retention: Retention { runs: 30 * day, logs: 7 * day },
+            alarm: Alarm::default(),
         }
     }
 }
@@ -277,7 +282,8 @@ impl Builder {
         match value {
             Value::Object(map) if !at_leaf => {
                 for (name, inner) in map {
-                    let key = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                    let name = name.replace('-', "_");
+                    let key = if path.is_empty() { name } else { format!("{path}.{name}") };
                     if self.tree.pointer(&pointer(&key)).is_some() {
                         self.take_tree(origin, &key, inner);
                     } else {
@@ -449,6 +455,7 @@ fn bounds(config: &Config) -> Vec<(&'static str, String)> {
     ] {
         check(key, value > 0, "at least 1");
     }
+    faults.extend(config.alarm.faults());
     faults
 }
 

@@ -9,8 +9,10 @@ use std::{collections::HashMap, sync::Arc};
 use chrono::{DateTime, Utc};
 
 use crate::{
+    alarm::raise::Raiser,
     board::Board,
     model::{
+        alarm::NewAlarm,
         follow::Follow,
         ids::{JobId, RunId},
         job::{self, Job},
@@ -18,14 +20,16 @@ use crate::{
     },
     store::{
         FOLLOW_BATCH_MAX, Result, SharedStore, StoreError,
-        ops::{EndEvent, Followup},
+        ops::{EndEvent, Followup, Settled},
     },
+    telemetry::metrics,
 };
 
 /// Follows ends up.
 pub struct Follower {
     store: SharedStore,
     board: Arc<Board>,
+    raiser: Raiser,
 }
 
 /// What one batch of events has looked up already.
@@ -39,8 +43,8 @@ struct Seen {
 
 impl Follower {
     /// A follower of all ends that the store has, who tells the board of parents that ended.
-    pub fn new(store: SharedStore, board: Arc<Board>) -> Self {
-        Self { store, board }
+    pub fn new(store: SharedStore, board: Arc<Board>, raiser: Raiser) -> Self {
+        Self { store, board, raiser }
     }
 
     /// Follows up what waits, at most one batch; returns how many ends that were. As many as
@@ -55,9 +59,11 @@ impl Follower {
             return Ok(0);
         }
         let mut seen = Seen::default();
+        let mut raised = self.raise(&events).await?;
         let mut followups = Vec::with_capacity(events.len());
         for event in &events {
-            followups.push(self.followup(event, &mut seen, now).await?);
+            let alarms = raised.remove(&event.run).unwrap_or_default();
+            followups.push(self.followup(event, alarms, &mut seen, now).await?);
         }
         match self.settle(&followups, now).await {
             Ok(settled) => Ok(settled),
@@ -69,11 +75,26 @@ impl Follower {
         }
     }
 
+    /// The alarms that the ends raise, by run.
+    async fn raise(&self, events: &[EndEvent]) -> Result<HashMap<RunId, Vec<NewAlarm>>> {
+        let ends: Vec<_> = events.iter().map(|event| (event.run, event.app, event.state)).collect();
+        match self.raiser.raise(&ends).await {
+            Ok(raised) => Ok(raised),
+            Err(fault @ StoreError::Unavailable(_)) => Err(fault),
+            // What can't be read once can't be read later: the jobs must not wait for it.
+            Err(fault) => {
+                tracing::error!(%fault, ends = ends.len(), "alarms of ended runs can't be raised");
+                Ok(HashMap::new())
+            }
+        }
+    }
+
     async fn settle(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<usize> {
         let settled = self.store.settle_ends(followups, now).await?;
         for (parent, _) in &settled.parents {
             self.board.ended(*parent, now);
         }
+        tell(followups, &settled);
         Ok(settled.events.len())
     }
 
@@ -97,12 +118,13 @@ impl Follower {
     async fn followup(
         &self,
         event: &EndEvent,
+        alarms: Vec<NewAlarm>,
         seen: &mut Seen,
         now: DateTime<Utc>,
     ) -> Result<Followup> {
         let starts = self.starts(event, seen, now).await?;
         let parent = event.extra.as_ref().and_then(|extra| extra.parent);
-        Ok(Followup { seq: event.seq, starts, parent })
+        Ok(Followup { seq: event.seq, starts, parent, alarms })
     }
 
     /// The runs of the jobs that the ended run's job names for such an end, one of each.
@@ -157,6 +179,17 @@ impl Follower {
         };
         seen.named.insert(name.to_owned(), found.clone());
         Ok(found)
+    }
+}
+
+/// Counts and logs the alarms that were raised.
+fn tell(followups: &[Followup], settled: &Settled) {
+    let mine = followups.iter().filter(|followup| settled.events.contains(&followup.seq));
+    for alarm in mine.flat_map(|followup| &followup.alarms) {
+        let condition = alarm.condition.as_str();
+        metrics().alarm(condition);
+        let (id, run, rule) = (alarm.id, &alarm.facts.run, &alarm.rule_name);
+        tracing::info!(alarm = %id, run, rule, condition, "alarm raised");
     }
 }
 

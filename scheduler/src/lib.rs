@@ -1,9 +1,10 @@
 //! The ClawJob scheduler: knows every job, fires it on time, and tells the truth about each run.
 //!
 //! Layers, top to bottom; arrows only point down:
-//! `runtime`/`config` → `api`/`console` → `trigger`, `dispatch`, `results`, `janitor` → `hub`,
-//! `node`, `board` → `store` → `model`, `clock`, `telemetry`.
+//! `runtime`/`config` → `api`/`console` → `trigger`, `dispatch`, `results`, `alarm`, `janitor` →
+//! `hub`, `node`, `board` → `store` → `model`, `clock`, `telemetry`.
 
+pub mod alarm;
 pub mod api;
 pub mod board;
 pub mod clock;

@@ -99,6 +99,11 @@ impl Owner {
         }
     }
 
+    /// Whether the last round ended without a fault.
+    pub fn is_well(&self) -> bool {
+        self.faults == 0
+    }
+
     async fn round(&mut self, now: DateTime<Utc>, nudge: Nudge) -> Result<DateTime<Utc>> {
         let sweep = is_due(self.sweep_at, now, SWEEP_EVERY);
         if sweep {

@@ -1,6 +1,7 @@
 //! Builds everything, runs the loops, and ends them in order.
 
 mod loops;
+mod progress;
 mod settings;
 
 use std::{
@@ -18,6 +19,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    alarm::{Channels, courier::Courier, raise::Raiser},
     api::{
         self, Api,
         auth::{self, Auth},
@@ -28,13 +30,16 @@ use crate::{
     board::Board,
     clock::{Clock, SystemClock},
     config::Config,
+    follow::Follower,
     hub::{Hub, event::EventReceiver},
+    model::alarm::DefaultAlarm,
     node::Presence,
     owner::Owner,
     results::Results,
     store::SharedStore,
 };
 use loops::{Known, Loops};
+use progress::{Progress, Watch};
 
 /// Executors are asked to move within this time at a shutdown.
 const RECONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -84,6 +89,12 @@ struct Foundation {
     node: String,
 }
 
+/// What makes the ends of runs known: to other jobs, and to people.
+struct Telling {
+    follower: Follower,
+    courier: Courier,
+}
+
 /// Builds and starts a scheduler.
 ///
 /// # Errors
@@ -96,13 +107,15 @@ pub async fn start(config: &Config) -> Result<Server> {
     let admin_token = auth::bootstrap_admin_token(store, &config.data_dir, clock.now()).await?;
     let health = Health::new().await;
     let auth = Auth::new(store.clone(), clock.clone());
-    let edge = foundation.edge(config, &auth, &health).await?;
+    let (edge, channels) = foundation.edge(config, &auth, &health).await?;
+    let telling = foundation.telling(config, channels).await?;
     let url = format!("{}://{}{}", port.scheme(), port.address(), config.context_path);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"), %url, store = store.kind(), node = foundation.node,
         "scheduler started"
     );
-    let parts = Parts::run(foundation, config, port, edge, events, presence, auth, health.clone());
+    let parts =
+        Parts::run(foundation, config, port, edge, events, presence, telling, auth, health.clone());
     health.set(Phase::Serving).await;
     let token_file = config.data_dir.join("admin.token");
     Ok(Server { url, admin_token, token_file, parts })
@@ -134,11 +147,26 @@ impl Foundation {
         config: &Config,
         auth: &Arc<Auth>,
         health: &Arc<Health>,
-    ) -> Result<Arc<Edge>> {
-        let settings = settings::api(config, &self.node);
+    ) -> Result<(Arc<Edge>, Arc<Channels>)> {
+        let settings = settings::api(config, &self.node)?;
         let (store, hub, clock) = (self.store.clone(), self.hub.clone(), self.clock.clone());
         let api = Api::new(store, hub, clock, settings).await?;
-        Ok(api::edge(api, auth.clone(), health)?)
+        let channels = api.channels.clone();
+        Ok((api::edge(api, auth.clone(), health)?, channels))
+    }
+
+    /// Says to the store which ends the configuration's alarm is about, so that all from here on
+    /// are followed up.
+    async fn telling(&self, config: &Config, channels: Arc<Channels>) -> Result<Telling> {
+        let default = settings::default_alarm(config)?;
+        let wished = default.as_ref().map(DefaultAlarm::states).unwrap_or_default();
+        self.store.wish_default_ends(&wished).await?;
+        let raiser = Raiser::new(self.store.clone(), default.clone());
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        Ok(Telling {
+            follower: Follower::new(self.store.clone(), self.board.clone(), raiser),
+            courier: Courier::new(store, clock, channels, default),
+        })
     }
 
     fn results(&self, stop: CancellationToken) -> Results {
@@ -163,6 +191,7 @@ impl Parts {
         edge: Arc<Edge>,
         events: EventReceiver,
         presence: Presence,
+        telling: Telling,
         auth: Arc<Auth>,
         health: Arc<Health>,
     ) -> Self {
@@ -177,8 +206,20 @@ impl Parts {
         };
         let rest = || stops.rest.clone();
         let authenticated = rest();
+        let progress = Progress::new(clock.elapsed());
+        let watch = Watch {
+            progress: progress.clone(),
+            store: store.clone(),
+            board: board.clone(),
+            clock: clock.clone(),
+            health: health.clone(),
+        };
         Self {
-            owner: tokio::spawn(loops.clone().owner(foundation.owner(config), stops.owner.clone())),
+            owner: tokio::spawn(loops.clone().owner(
+                foundation.owner(config),
+                progress,
+                stops.owner.clone(),
+            )),
             results: tokio::spawn(foundation.results(stops.results.clone()).run(events)),
             port: tokio::spawn(port.serve(
                 edge,
@@ -188,8 +229,10 @@ impl Parts {
             )),
             rest: vec![
                 tokio::spawn(hub.clone().upkeep(store.clone(), rest())),
+                tokio::spawn(watch.run(rest())),
+                tokio::spawn(loops.clone().courier(telling.courier, rest())),
                 tokio::spawn(loops.clone().presence(presence, rest())),
-                tokio::spawn(loops.clone().follow(rest())),
+                tokio::spawn(loops.clone().follow(telling.follower, rest())),
                 tokio::spawn(loops.prune(settings::retention(config), rest())),
                 tokio::spawn(async move { auth.upkeep(authenticated).await }),
             ],

@@ -53,7 +53,7 @@ async fn end(world: &World, shards: &[(RunId, RunState)]) {
     let parent = |event: &clawjob_scheduler::store::ops::EndEvent| event.extra.as_ref()?.parent;
     let followups: Vec<Followup> = events
         .iter()
-        .map(|event| Followup { seq: event.seq, starts: Vec::new(), parent: parent(event) })
+        .map(|event| Followup { seq: event.seq, parent: parent(event), ..Followup::default() })
         .collect();
     world.store.settle_ends(&followups, world.now()).await.expect("settled");
 }

@@ -2,9 +2,13 @@
 
 #[path = "support/flaky.rs"]
 mod flaky;
+#[path = "support/receivers.rs"]
+mod receivers;
 #[path = "support/world.rs"]
 mod world;
 
+#[path = "policies/alarms.rs"]
+mod alarms;
 #[path = "policies/backfill.rs"]
 mod backfill;
 #[path = "policies/chains.rs"]

@@ -7,6 +7,8 @@
 #[path = "support/postgres.rs"]
 mod server;
 
+#[path = "store/alarms.rs"]
+mod alarms;
 #[path = "store/apps.rs"]
 mod apps;
 #[path = "store/calendars.rs"]
@@ -80,6 +82,27 @@ macro_rules! cases {
 }
 
 cases! {
+    alarms:
+        a_rule_is_found_as_it_was_stored_with_its_secrets,
+        a_rule_s_name_is_taken_once_and_a_repeated_request_makes_no_second,
+        rules_are_listed_by_app_and_name_page_by_page,
+        a_rule_changes_and_goes_at_the_version_that_was_seen,
+        only_ends_that_some_enabled_rule_is_about_leave_an_event,
+        an_app_that_is_deleted_takes_its_rules_and_their_wishes_along,
+        a_rule_that_can_t_be_read_leaves_the_others_watching,
+        what_a_rule_looks_at_of_a_run_is_told,
+        a_row_of_ends_goes_back_to_the_rule_s_last_alarm,
+        an_alarm_and_what_it_owes_come_with_the_event_that_raised_it,
+        x43_a_claim_without_a_word_is_due_again_after_its_lease,
+        two_claimants_at_once_never_get_the_same_delivery,
+        x42_a_target_gets_a_few_places_and_one_that_rests_none,
+        a_delivery_that_failed_is_due_later_and_says_why,
+        a_delivery_that_is_given_up_is_owed_no_more_and_says_why,
+        a_rule_that_is_deleted_keeps_its_alarms_and_owes_nothing,
+        the_default_s_deliveries_go_to_a_node_that_knows_its_channel,
+        alarms_are_listed_newest_first_and_filtered,
+        the_first_acknowledgement_counts_in_its_own_app_only,
+        old_alarms_go_with_what_they_owe;
     partitions:
         a_new_partition_is_planned_up_to_now,
         each_new_owner_raises_the_epoch_and_finds_what_the_last_one_left,

@@ -11,7 +11,7 @@ const FILE_LINES_MAX: usize = 500;
 
 /// Modules of the scheduler with what they may use besides their own; a name ending in `::` must
 /// match as a path, others as a module.
-const MAY_USE: [(&str, &[&str]); 19] = [
+const MAY_USE: [(&str, &[&str]); 20] = [
     ("model", &[]),
     ("clock", &[]),
     ("telemetry", &["model"]),
@@ -23,19 +23,21 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     ("trigger", &["model", "store", "board", "telemetry"]),
     ("dispatch", &["model", "store", "board", "hub", "route", "telemetry"]),
     ("janitor", &["model", "store", "board", "hub", "telemetry"]),
-    ("follow", &["model", "store", "board"]),
+    ("follow", &["model", "store", "board", "alarm", "telemetry"]),
     ("results", &["model", "store", "board", "hub", "clock", "telemetry"]),
     (
         "owner",
         &["model", "store", "board", "hub", "node", "trigger", "dispatch", "janitor", "telemetry"],
     ),
-    ("api", &["model", "store", "hub", "clock", "telemetry"]),
-    ("config", &[]),
+    ("alarm", &["model", "store", "clock", "telemetry"]),
+    ("api", &["model", "store", "hub", "alarm", "clock", "telemetry"]),
+    ("config", &["model"]),
     ("demo", &["config", "runtime"]),
     ("lib", &[]),
     (
         "runtime",
         &[
+            "alarm",
             "api",
             "board",
             "clock",

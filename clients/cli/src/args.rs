@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::{
+    alarms::{AlarmRulesCommand, AlarmsCommand},
     apply::{ApplyArgs, ExportArgs},
     apps::AppsCommand,
     calendars::CalendarsCommand,
@@ -84,6 +85,12 @@ pub enum ClientCommand {
     /// Apps: sets of interchangeable executors with their jobs
     #[command(subcommand)]
     Apps(AppsCommand),
+    /// Alarms that rules raised
+    #[command(subcommand)]
+    Alarms(AlarmsCommand),
+    /// Alarm rules: who is told of which ends of runs
+    #[command(subcommand)]
+    AlarmRules(AlarmRulesCommand),
     /// Calendars: days that schedules include or exclude
     #[command(subcommand)]
     Calendars(CalendarsCommand),

@@ -10,9 +10,10 @@ use tonic::{
 use tonic_types::StatusExt as _;
 
 use clawjob_proto::v1::{
-    calendar_service_client::CalendarServiceClient, cluster_service_client::ClusterServiceClient,
-    fleet_service_client::FleetServiceClient, identity_service_client::IdentityServiceClient,
-    job_service_client::JobServiceClient, run_service_client::RunServiceClient,
+    alarm_service_client::AlarmServiceClient, calendar_service_client::CalendarServiceClient,
+    cluster_service_client::ClusterServiceClient, fleet_service_client::FleetServiceClient,
+    identity_service_client::IdentityServiceClient, job_service_client::JobServiceClient,
+    run_service_client::RunServiceClient,
 };
 
 use crate::{args::ClientArgs, error::CliError, terminal::Terminal, time, token};
@@ -261,6 +262,10 @@ service!(
 service!(
     /// FleetService over a connection.
     fleet, FleetServiceClient
+);
+service!(
+    /// AlarmService over a connection.
+    alarms, AlarmServiceClient
 );
 service!(
     /// ClusterService over a connection.

@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod alarms;
 mod apply;
 mod apps;
 mod args;
@@ -90,6 +91,8 @@ async fn carry_out(
         ClientCommand::Executors(command) => executors::run(ctx, command).await,
         ClientCommand::Handlers(command) => executors::run_handlers(ctx, command).await,
         ClientCommand::Apps(command) => apps::run(ctx, command).await,
+        ClientCommand::Alarms(command) => alarms::run(ctx, command).await,
+        ClientCommand::AlarmRules(command) => alarms::run_rules(ctx, command).await,
         ClientCommand::Apply(args) => apply::run(ctx, args).await,
         ClientCommand::Export(args) => apply::run_export(ctx, args).await,
         ClientCommand::Calendars(command) => calendars::run(ctx, command).await,

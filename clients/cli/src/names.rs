@@ -16,6 +16,10 @@ pub(crate) enum Kind {
     Executor,
     /// `apps/{app}/calendars/{calendar}`
     Calendar,
+    /// `apps/{app}/alarmRules/{rule}`
+    AlarmRule,
+    /// `apps/{app}/alarms/{alarm}`
+    Alarm,
 }
 
 impl Kind {
@@ -25,6 +29,8 @@ impl Kind {
             Kind::Run => "runs",
             Kind::Executor => "executors",
             Kind::Calendar => "calendars",
+            Kind::AlarmRule => "alarmRules",
+            Kind::Alarm => "alarms",
         }
     }
 
@@ -34,6 +40,8 @@ impl Kind {
             Kind::Run => "run",
             Kind::Executor => "executor",
             Kind::Calendar => "calendar",
+            Kind::AlarmRule => "alarm rule",
+            Kind::Alarm => "alarm",
         }
     }
 }

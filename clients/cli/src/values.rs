@@ -195,6 +195,7 @@ words_of! {
     JOB_STATES = "Job.State";
     LOG_LEVELS = "LogLevel";
     ROLES = "Role";
+    CONDITIONS = "AlarmRule.Condition";
 }
 
 #[cfg(test)]

@@ -13,7 +13,9 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-pub use fields::{EXECUTOR_FIELDS, Fields, JOB_FIELDS, Kind, RUN_FIELDS};
+pub use fields::{
+    ALARM_FIELDS, EXECUTOR_FIELDS, Fields, JOB_FIELDS, Kind, RULE_FIELDS, RUN_FIELDS,
+};
 pub use matching::matches;
 use parse::{Comparison, Expr, Op};
 
@@ -74,10 +76,15 @@ impl Filter {
 
 /// Reads a filter over the given fields. What is wrong is added under the field `filter`.
 pub fn parse(text: &str, fields: &Fields, bad: &mut Violations) -> Filter {
+    parse_in("filter", text, fields, bad)
+}
+
+/// Like [`parse`], of a filter in another field.
+pub fn parse_in(path: &str, text: &str, fields: &Fields, bad: &mut Violations) -> Filter {
     match read(text, fields) {
         Ok(filter) => filter,
         Err(why) => {
-            bad.add("filter", REASON, why);
+            bad.add(path, REASON, why);
             Filter::default()
         }
     }
@@ -167,10 +174,10 @@ fn one_of_any(any: &[Expr], negated: bool, fields: &Fields) -> Result<Condition,
 
 fn condition(comparison: &Comparison, negated: bool, fields: &Fields) -> Result<Condition, String> {
     let Comparison { path, op, value } = comparison;
-    if let Some(key) = path.strip_prefix("labels.") {
+    if let Some(key) = path.strip_prefix("labels.").filter(|_| fields.has_labels()) {
         return label(key, *op, value, negated);
     }
-    if path == "labels" && *op == Op::Has {
+    if path == "labels" && *op == Op::Has && fields.has_labels() {
         return Ok(Condition::Label { key: value.clone(), value: None, negated });
     }
     let (field, kind) = fields
@@ -236,9 +243,9 @@ fn word(path: &str, value: &str, words: &[&str]) -> Result<String, String> {
     // The contract's full name works too: RUN_STATE_RUNNING.
     let known = words.iter().find(|word| {
         value == **word
-            || value
-                .strip_suffix(**word)
-                .is_some_and(|prefix| ["RUN_STATE_", "STATE_", "TRIGGER_"].contains(&prefix))
+            || value.strip_suffix(**word).is_some_and(|prefix| {
+                ["RUN_STATE_", "STATE_", "TRIGGER_", "CONDITION_"].contains(&prefix)
+            })
     });
     known
         .map(|word| (*word).to_owned())

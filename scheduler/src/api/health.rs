@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use clawjob_proto::json::pool;
 use parking_lot::RwLock;
+use tokio::sync::Mutex;
 use tonic_health::{
     ServingStatus,
     pb::health_server::HealthServer,
@@ -21,33 +22,63 @@ pub enum Phase {
     Draining,
 }
 
-/// The phase, told to all who ask.
+/// The phase, and whether scheduling goes on, told to all who ask.
 pub struct Health {
-    phase: RwLock<Phase>,
+    state: RwLock<State>,
     reporter: HealthReporter,
+    /// One report after the other, so that the newest state is the last that is told.
+    reporting: Mutex<()>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    phase: Phase,
+    stalled: bool,
+}
+
+impl State {
+    fn serves(self) -> bool {
+        self.phase == Phase::Serving && !self.stalled
+    }
 }
 
 impl Health {
     /// A process that starts.
     pub async fn new() -> Arc<Self> {
-        let health = Self { phase: RwLock::new(Phase::Starting), reporter: HealthReporter::new() };
-        health.report(ServingStatus::NotServing).await;
+        let state = RwLock::new(State { phase: Phase::Starting, stalled: false });
+        let reporting = Mutex::new(());
+        let health = Self { state, reporter: HealthReporter::new(), reporting };
+        health.report().await;
         Arc::new(health)
     }
 
     /// Moves on to another phase and tells the watchers.
     pub async fn set(&self, phase: Phase) {
-        *self.phase.write() = phase;
-        let status = match phase {
-            Phase::Serving => ServingStatus::Serving,
-            Phase::Starting | Phase::Draining => ServingStatus::NotServing,
-        };
-        self.report(status).await;
+        self.state.write().phase = phase;
+        self.report().await;
+    }
+
+    /// Says whether scheduling has stalled: a process that serves but fires nothing is not well.
+    pub async fn set_stalled(&self, stalled: bool) {
+        let before = std::mem::replace(&mut self.state.write().stalled, stalled);
+        if before != stalled {
+            self.report().await;
+        }
     }
 
     /// Where the process is.
     pub fn phase(&self) -> Phase {
-        *self.phase.read()
+        self.state.read().phase
+    }
+
+    /// Whether it is ready: serves, and scheduling goes on.
+    pub fn is_ready(&self) -> bool {
+        self.state.read().serves()
+    }
+
+    /// Whether scheduling has stalled.
+    pub fn is_stalled(&self) -> bool {
+        self.state.read().stalled
     }
 
     /// The grpc.health.v1 service: one entry per service of the contract, and "".
@@ -55,7 +86,12 @@ impl Health {
         HealthServer::new(HealthService::from_health_reporter(self.reporter.clone()))
     }
 
-    async fn report(&self, status: ServingStatus) {
+    async fn report(&self) {
+        let _turn = self.reporting.lock().await;
+        let status = match self.is_ready() {
+            true => ServingStatus::Serving,
+            false => ServingStatus::NotServing,
+        };
         self.reporter.set_service_status("", status).await;
         for service in pool().services() {
             self.reporter.set_service_status(service.full_name(), status).await;

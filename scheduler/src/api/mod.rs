@@ -3,6 +3,7 @@
 //! Every request passes `Edge`: it gets a request id, the authorisation of `auth`, and goes
 //! to a service, to the JSON `bridge`, or to one of the few HTTP pages.
 
+pub mod alarms;
 mod apps;
 pub mod auth;
 pub mod bridge;
@@ -51,11 +52,13 @@ use clawjob_proto::v1::{
 use tonic::{codec::CompressionEncoding, service::Routes};
 
 use crate::{
+    alarm::{ChannelSettings, Channels},
     clock::Clock,
     hub::Hub,
     store::{self, SharedStore},
     telemetry::metrics,
 };
+use alarms::AlarmsApi;
 use auth::Auth;
 use calendars::CalendarsApi;
 use cluster::ClusterApi;
@@ -65,7 +68,6 @@ use gate::Gate;
 use health::Health;
 use identity::IdentityApi;
 use jobs::JobsService;
-use later::Later;
 use runs::RunsService;
 use strangers::Strangers;
 
@@ -91,6 +93,8 @@ pub struct ApiSettings {
     pub output_bytes_max: u32,
     /// `GET /metrics` needs no credential.
     pub metrics_open: bool,
+    /// How alarms are sent.
+    pub channels: ChannelSettings,
 }
 
 impl Default for ApiSettings {
@@ -102,6 +106,7 @@ impl Default for ApiSettings {
             params_bytes_max: 256 * 1024,
             output_bytes_max: 256 * 1024,
             metrics_open: false,
+            channels: ChannelSettings::default(),
         }
     }
 }
@@ -116,6 +121,8 @@ pub struct Api {
     pub clock: Arc<dyn Clock>,
     /// What the operator set.
     pub settings: ApiSettings,
+    /// Where alarms go.
+    pub channels: Arc<Channels>,
     /// Signs page tokens and resume tokens of watches; the same on all nodes of a cluster.
     pub page_key: Vec<u8>,
     /// Executors that were turned away.
@@ -135,8 +142,9 @@ impl Api {
     ) -> store::Result<Arc<Self>> {
         let fresh: [u8; 32] = rand::random();
         let page_key = store.cluster_secret("page_key", fresh.to_vec()).await?;
+        let channels = Arc::new(Channels::new(settings.channels.clone()));
         let strangers = Strangers::default();
-        Ok(Arc::new(Self { store, hub, clock, settings, page_key, strangers }))
+        Ok(Arc::new(Self { store, hub, clock, settings, channels, page_key, strangers }))
     }
 }
 
@@ -161,7 +169,7 @@ pub fn edge(
         .add_service(RunServiceServer::new(RunsService::new(api.clone(), auth.clone())))
         .add_service(FleetServiceServer::new(FleetApi::new(api.clone())))
         .add_service(CalendarServiceServer::new(CalendarsApi::new(api.clone())))
-        .add_service(AlarmServiceServer::new(Later))
+        .add_service(AlarmServiceServer::new(AlarmsApi::new(api.clone())))
         .add_service(health.service())
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

@@ -31,7 +31,7 @@ pub fn router(health: Arc<Health>, auth: Arc<Auth>, metrics: Metrics) -> Router 
     let (live, ready) = (health.clone(), health);
     Router::new()
         .route("/healthz", get(move || async move { told(live.phase() != Phase::Starting) }))
-        .route("/readyz", get(move || async move { told(ready.phase() == Phase::Serving) }))
+        .route("/readyz", get(move || async move { readiness(&ready) }))
         .route(
             "/metrics",
             get(move |Extension(id): Extension<RequestId>, headers: HeaderMap| async move {
@@ -43,6 +43,14 @@ pub fn router(health: Arc<Health>, auth: Arc<Auth>, metrics: Metrics) -> Router 
 
 fn told(yes: bool) -> (StatusCode, &'static str) {
     if yes { (StatusCode::OK, "ok\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready\n") }
+}
+
+fn readiness(health: &Health) -> (StatusCode, &'static str) {
+    if health.is_stalled() {
+        let why = "not ready: scheduling has made no progress for 30 s; see the server's log\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, why);
+    }
+    told(health.is_ready())
 }
 
 async fn show_metrics(

@@ -13,6 +13,7 @@ pub fn print(config: &Config) -> Result<String, serde_norway::Error> {
     for url in [&mut shown.database, &mut shown.database_pool].into_iter().flatten() {
         *url = without_password(url);
     }
+    shown.alarm.hide();
     serde_norway::to_string(&shown)
 }
 

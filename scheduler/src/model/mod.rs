@@ -1,5 +1,6 @@
 //! Values and rules: no I/O, no async, no clock.
 
+pub mod alarm;
 pub mod app;
 pub mod backfill;
 pub mod calendar;

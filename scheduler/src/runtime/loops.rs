@@ -9,7 +9,9 @@ use tokio::sync::broadcast::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::progress::Progress;
 use crate::{
+    alarm::courier::{self, Courier},
     board::Board,
     clock::Clock,
     follow::Follower,
@@ -77,12 +79,20 @@ pub(super) struct Loops {
 }
 
 impl Loops {
-    pub(super) async fn owner(self, mut owner: Owner, stop: CancellationToken) {
+    pub(super) async fn owner(
+        self,
+        mut owner: Owner,
+        progress: Arc<Progress>,
+        stop: CancellationToken,
+    ) {
         let mut hints = self.store.hints();
         let capacity = self.hub.capacity_changed();
         let mut nudge = Nudge { jobs: true, inbox: true };
         loop {
             let wake = owner.tick(self.clock.now(), nudge).await;
+            if owner.is_well() {
+                progress.round(self.clock.elapsed());
+            }
             nudge = Nudge::default();
             tokio::select! {
                 biased;
@@ -98,8 +108,7 @@ impl Loops {
     }
 
     /// Follows up the ends of runs, at once when told of one.
-    pub(super) async fn follow(self, stop: CancellationToken) {
-        let follower = Follower::new(self.store.clone(), self.board.clone());
+    pub(super) async fn follow(self, follower: Follower, stop: CancellationToken) {
         let mut hints = self.store.hints();
         let mut failing = false;
         loop {
@@ -159,6 +168,11 @@ impl Loops {
         let age = self.board.oldest_waiting().map(|due| metrics::seconds(now - due));
         gauges.queue_age.set(age.unwrap_or(0.0));
         presence.show();
+        if let Ok(owed) = self.store.count_owed().await {
+            gauges.alarms_owed.set(i64::try_from(owed.owed).unwrap_or(i64::MAX));
+            let age = owed.oldest.map(|since| metrics::seconds(now - since));
+            gauges.alarm_age.set(age.unwrap_or(0.0));
+        }
         if let Ok(open) = self.store.count_open(now).await {
             for (state, count) in [
                 ("QUEUED", open.queued),
@@ -172,9 +186,36 @@ impl Loops {
         }
     }
 
+    /// Delivers alarms: at once after a hint, and what is due within each sweep.
+    pub(super) async fn courier(self, mut courier: Courier, stop: CancellationToken) {
+        let mut hints = self.store.hints();
+        loop {
+            if let Err(fault) = courier.tick(self.clock.now()).await {
+                metrics().store_errors.inc();
+                tracing::debug!(%fault, "alarms could not be claimed");
+            }
+            let ended = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                ended = courier.ended() => Some(ended),
+                () = hint_of_alarms(&mut hints) => None,
+                () = self.clock.wait(courier::SWEEP_EVERY) => None,
+            };
+            if let Some(ended) = ended {
+                courier.record(ended).await;
+            }
+        }
+        courier.stop().await;
+    }
+
     pub(super) async fn prune(self, keep: Retention, stop: CancellationToken) {
         loop {
-            let wait = match self.store.prune(&keep, self.clock.now()).await {
+            let now = self.clock.now();
+            if let Err(fault) = self.store.prune_alarms(now - keep.runs).await {
+                metrics().store_errors.inc();
+                tracing::debug!(%fault, "old alarms could not be removed");
+            }
+            let wait = match self.store.prune(&keep, now).await {
                 Ok(true) => PRUNE_PAUSE,
                 Ok(false) => PRUNE_EVERY,
                 Err(fault) => {
@@ -194,6 +235,17 @@ impl Loops {
         tokio::select! {
             () = stop.cancelled() => false,
             () = self.clock.wait(wait) => true,
+        }
+    }
+}
+
+/// Returns when alarms were raised, or when a hint may have been lost.
+async fn hint_of_alarms(hints: &mut Receiver<Topic>) {
+    loop {
+        match hints.recv().await {
+            Ok(Topic::Alarms) | Err(RecvError::Lagged(_)) => return,
+            Ok(_) => {}
+            Err(RecvError::Closed) => return std::future::pending().await,
         }
     }
 }

@@ -2,18 +2,23 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use chrono::{DateTime, Utc};
 
 use crate::{
+    alarm::{
+        ChannelSettings,
+        mail::{SmtpSettings, SmtpTls},
+    },
     api::{
         ApiSettings,
         listen::{ListenSettings, Port},
         tls::TlsFiles,
     },
-    config::{self, Config},
+    config::{self, AlarmType, Config, SmtpTlsMode},
     hub::HubSettings,
     janitor::LostRules,
+    model::alarm::{Channel, DefaultAlarm, Mail, Secret, Webhook},
     store::{
         SharedStore,
         ops::{NodeRow, Retention},
@@ -31,15 +36,60 @@ pub(super) fn listen(config: &Config) -> Result<ListenSettings> {
     })
 }
 
-pub(super) fn api(config: &Config, node: &str) -> ApiSettings {
-    ApiSettings {
+pub(super) fn api(config: &Config, node: &str) -> Result<ApiSettings> {
+    Ok(ApiSettings {
         node_id: node.to_owned(),
         context_path: config.context_path.clone(),
         params_bytes_max: config.limits.params_bytes,
         output_bytes_max: config.limits.output_bytes,
         metrics_open: config.metrics_open,
+        channels: channels(config)?,
         ..ApiSettings::default()
+    })
+}
+
+fn channels(config: &Config) -> Result<ChannelSettings> {
+    let smtp = &config.alarm.smtp;
+    let server = match (&smtp.host, &smtp.from) {
+        (Some(host), Some(from)) => {
+            let password =
+                smtp.secret().map_err(|fault| anyhow!("alarm.smtp.password: {fault}"))?;
+            Some(SmtpSettings {
+                host: host.clone(),
+                port: smtp.port,
+                tls: match smtp.tls {
+                    SmtpTlsMode::Implicit => SmtpTls::Implicit,
+                    SmtpTlsMode::StartTls => SmtpTls::StartTls,
+                    SmtpTlsMode::None => SmtpTls::None,
+                },
+                login: smtp.user.clone().map(|user| (user, Secret::new(password))),
+                from: from.clone(),
+            })
+        }
+        _ => None,
+    };
+    let run_url = config.alarm.run_url.clone();
+    Ok(ChannelSettings { smtp: server, run_url, ..ChannelSettings::default() })
+}
+
+/// The alarm for jobs that no rule covers.
+pub(super) fn default_alarm(config: &Config) -> Result<Option<DefaultAlarm>> {
+    let alarm = &config.alarm;
+    if !alarm.enabled {
+        return Ok(None);
     }
+    let channel = match alarm.kind {
+        AlarmType::Webhook => Channel::Webhook(Webhook {
+            url: alarm.webhook_url.clone().context("alarm.webhook_url")?,
+            secret: Secret::new(
+                alarm.signing_secret().map_err(|fault| anyhow!("alarm.webhook_secret: {fault}"))?,
+            ),
+            ..Webhook::default()
+        }),
+        AlarmType::Mail => Channel::Mail(Mail { to: alarm.mail_to.clone() }),
+    };
+    let (on_failure, on_success) = (alarm.on_failure, alarm.on_success);
+    Ok(Some(DefaultAlarm { on_failure, on_success, channel }))
 }
 
 pub(super) fn lost_rules(config: &Config) -> LostRules {

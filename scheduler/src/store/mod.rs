@@ -13,6 +13,7 @@
 //!   same transaction: the partition's owner collects it each second, or at once after a [`Topic`].
 //! * Times are the caller's (`now` is a parameter), in whole microseconds.
 
+pub mod alarms;
 mod families;
 mod fields;
 pub mod log_chunk;
@@ -36,6 +37,7 @@ use crate::model::{
     principal::Token,
     run::{OpenRun, RunRecord},
 };
+use alarms::AlarmStore;
 use ops::*;
 pub use schedules::{BACKFILL_RUNS_MAX, ScheduleStore};
 
@@ -101,11 +103,13 @@ pub enum Topic {
     /// Ends of runs wait to be followed up; told within the process only, whose node is as good as
     /// any other to do it.
     Ends,
+    /// Alarms were raised: something is to be delivered.
+    Alarms,
 }
 
 /// The store. All methods are safe to call from many tasks at once.
 #[async_trait]
-pub trait Store: FamilyStore + ScheduleStore {
+pub trait Store: AlarmStore + FamilyStore + ScheduleStore {
     // ---- system ------------------------------------------------------------------------------
 
     /// `sqlite` or `postgres`.

@@ -1,5 +1,6 @@
 //! What goes into and comes out of the store's operations.
 
+mod alarms;
 mod entities;
 mod follow;
 mod queries;
@@ -17,6 +18,7 @@ use crate::model::{
 };
 
 pub use crate::model::run::NewRun;
+pub use alarms::*;
 pub use entities::*;
 pub use follow::*;
 pub use queries::*;

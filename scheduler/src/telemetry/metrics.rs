@@ -20,7 +20,7 @@ type Float = Gauge<f64, AtomicU64>;
 pub type Row = (&'static str, &'static str, &'static str);
 
 /// Every metric there is.
-pub const METRICS: [Row; 18] = [
+pub const METRICS: [Row; 23] = [
     ("fires", "", "Runs that schedules made"),
     ("missed_fires", "", "Fire times that passed unserved and were settled by the misfire policy"),
     ("dispatches", "", "Runs sent to executors"),
@@ -39,6 +39,11 @@ pub const METRICS: [Row; 18] = [
     ("jobs", "", "Jobs in the owner's memory"),
     ("clock_offset", "seconds", "The database's clock minus this machine's"),
     ("api_requests", "", "API requests by method and status code"),
+    ("alarms", "", "Alarms raised, by condition"),
+    ("alarm_deliveries", "", "Tries to deliver alarms, by outcome: delivered, failed, given_up"),
+    ("alarms_owed", "", "Deliveries of alarms that are owed"),
+    ("alarm_age", "seconds", "How long the oldest delivery of an alarm has been owed"),
+    ("progress_age", "seconds", "Since scheduling last went on, here or on another node"),
 ];
 
 /// Label of a run's state or of what it does.
@@ -53,6 +58,20 @@ pub struct StateLabel {
 pub struct OperationLabel {
     /// The operation.
     pub operation: &'static str,
+}
+
+/// Label of an alarm's condition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ConditionLabel {
+    /// The condition.
+    pub condition: &'static str,
+}
+
+/// Label of what became of a delivery.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OutcomeLabel {
+    /// The outcome.
+    pub outcome: &'static str,
 }
 
 /// Labels of an API request.
@@ -86,6 +105,11 @@ pub struct Metrics {
     pub jobs: Gauge,
     pub clock_offset: Float,
     pub api_requests: Family<RequestLabel, Counter>,
+    pub alarms: Family<ConditionLabel, Counter>,
+    pub alarm_deliveries: Family<OutcomeLabel, Counter>,
+    pub alarms_owed: Gauge,
+    pub alarm_age: Float,
+    pub progress_age: Float,
 }
 
 static PROCESS: LazyLock<Metrics> = LazyLock::new(Metrics::new);
@@ -118,6 +142,11 @@ impl Metrics {
             jobs: Gauge::default(),
             clock_offset: Float::default(),
             api_requests: Family::default(),
+            alarms: Family::default(),
+            alarm_deliveries: Family::default(),
+            alarms_owed: Gauge::default(),
+            alarm_age: Float::default(),
+            progress_age: Float::default(),
         };
         for row in METRICS {
             metrics.register(row);
@@ -142,8 +171,8 @@ impl Metrics {
             };
         }
         put!(fires missed_fires dispatches lateness run_ends retries open_runs queue_age sessions
-            sessions_opened frames_ignored batch_rows database_latency store_errors partitions jobs clock_offset
-            api_requests);
+            sessions_opened frames_ignored batch_rows database_latency store_errors partitions jobs
+            clock_offset api_requests alarms alarm_deliveries alarms_owed alarm_age progress_age);
     }
 
     /// Counts one batch of an operation.
@@ -154,6 +183,16 @@ impl Metrics {
     /// Counts an ended run.
     pub fn ended(&self, state: &'static str) {
         self.run_ends.get_or_create(&StateLabel { state }).inc();
+    }
+
+    /// Counts an alarm that was raised.
+    pub fn alarm(&self, condition: &'static str) {
+        self.alarms.get_or_create(&ConditionLabel { condition }).inc();
+    }
+
+    /// Counts a try to deliver an alarm.
+    pub fn delivery(&self, outcome: &'static str) {
+        self.alarm_deliveries.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
     /// Counts a first dispatch of a schedule's run.
@@ -184,6 +223,8 @@ mod tests {
         // A family shows itself with its first member.
         metrics().ended("SUCCEEDED");
         metrics().batch("plan", 3);
+        metrics().alarm("RUN_LOST");
+        metrics().delivery("failed");
         metrics().open_runs.get_or_create(&StateLabel { state: "QUEUED" }).set(1);
         let request = RequestLabel { method: "JobService/GetJob".to_owned(), code: "OK" };
         metrics().api_requests.get_or_create(&request).inc();

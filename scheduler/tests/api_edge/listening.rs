@@ -63,6 +63,31 @@ async fn health_follows_the_phase_for_http_and_grpc() {
 }
 
 #[tokio::test]
+async fn x44_a_node_whose_scheduling_stalls_is_alive_but_not_ready_for_http_and_grpc() {
+    let server = Server::start().await;
+    let page = async |path: &str| {
+        let answer = server.http.get(format!("{}{path}", server.url)).send().await;
+        let answer = answer.expect("answers");
+        (answer.status().as_u16(), answer.text().await.expect("text"))
+    };
+    let check = async |service: &str| {
+        let request = HealthCheckRequest { service: service.to_owned() };
+        let mut client = HealthClient::new(server.channel.clone());
+        client.check(request).await.expect("answers").into_inner().status()
+    };
+    server.health.set_stalled(true).await;
+    let (status, text) = page("/readyz").await;
+    assert_eq!(status, 503);
+    assert!(text.contains("no progress"), "{text}");
+    assert_eq!(page("/healthz").await.0, 200, "a restart would not help");
+    assert_eq!(check("").await, ServingStatus::NotServing);
+    assert_eq!(check("clawjob.v1.JobService").await, ServingStatus::NotServing);
+    server.health.set_stalled(false).await;
+    assert_eq!(page("/readyz").await.0, 200);
+    assert_eq!(check("").await, ServingStatus::Serving);
+}
+
+#[tokio::test]
 async fn metrics_need_a_credential_unless_they_are_open() {
     use clawjob_scheduler::model::principal::Role;
     let server = Server::start().await;

@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 
 use clawjob_proto::json::pool;
 use clawjob_scheduler::model::{
+    alarm::{AlarmRuleSpec, Channel, Webhook},
     ids::RunId,
     job::{JobSpec, JobState},
     principal::Role,
     run::{NewRun, TriggerKind},
 };
-use clawjob_scheduler::{clock::Clock as _, store::ops::NewJob};
+use clawjob_scheduler::{
+    clock::Clock as _,
+    store::ops::{NewAlarmRule, NewJob},
+};
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -106,7 +110,11 @@ fn table(run: RunId, token: &str) -> Vec<(&'static str, Need, Value)> {
         ("AlarmService/GetAlarmRule", InApp(Viewer, HIDDEN), rule.clone()),
         ("AlarmService/ListAlarmRules", InApp(Viewer, HIDDEN), app.clone()),
         ("AlarmService/UpdateAlarmRule", InApp(Editor, HIDDEN), json!({ "alarmRule": rule })),
-        ("AlarmService/DeleteAlarmRule", InApp(Editor, HIDDEN), rule.clone()),
+        (
+            "AlarmService/DeleteAlarmRule",
+            InApp(Editor, HIDDEN),
+            json!({ "name": "apps/a/alarmRules/r", "etag": "stale" }),
+        ),
         ("AlarmService/TestAlarmRule", InApp(Operator, HIDDEN), rule),
         ("AlarmService/ListAlarms", InApp(Viewer, HIDDEN), app),
         (
@@ -195,6 +203,12 @@ async fn stage(server: &Server) -> (RunId, String) {
         extra: None,
     };
     let run = server.store.create_run(&run, None, now).await.expect("a run");
+    // Nobody listens at its target: a test of it is over at once.
+    let webhook = Webhook { url: "http://127.0.0.1:9/".into(), ..Webhook::default() };
+    let spec =
+        AlarmRuleSpec { channels: vec![Channel::Webhook(webhook)], ..AlarmRuleSpec::default() };
+    let rule = NewAlarmRule { app, name: "r".into(), spec, updated_by: "test".into() };
+    server.store.create_alarm_rule(&rule, None, now).await.expect("a rule");
     let spare = server.token(&[("a", Viewer)]).await;
     let id = spare.split('_').nth(1).expect("an id").to_owned();
     (run, format!("tokens/{id}"))
@@ -320,6 +334,11 @@ async fn what_a_caller_may_not_know_of_answers_as_if_it_were_not_there() {
     stage(&server).await;
     let stranger = server.token(&[("b", Admin)]).await;
     let admin = server.admin.clone();
+    let foreign = json!({ "name": "apps/a/alarmRules/r" });
+    let there = server.call(&stranger, "AlarmService/GetAlarmRule", foreign).await;
+    let missing = json!({ "name": "apps/a/alarmRules/none" });
+    let gone = server.call(&admin, "AlarmService/GetAlarmRule", missing).await;
+    assert_eq!((code(&there), code(&gone)), (HIDDEN, HIDDEN));
     for path in ["FleetService/GetExecutor", "FleetService/DeleteExecutor"] {
         let there = server.call(&stranger, path, json!({ "name": "apps/a/executors/e" })).await;
         let gone = server.call(&admin, path, json!({ "name": "apps/a/executors/none" })).await;

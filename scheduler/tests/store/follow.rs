@@ -124,7 +124,7 @@ pub(crate) async fn an_event_is_settled_once_with_what_follows(f: &Fixture) {
     let event = one_event(f, &job, 100).await;
     f.drain_inbox().await;
     let run = start_of(&next, &event);
-    let followup = Followup { seq: event.seq, starts: vec![run.clone()], parent: None };
+    let followup = Followup { seq: event.seq, starts: vec![run.clone()], ..Followup::default() };
     let settled =
         f.store.settle_ends(std::slice::from_ref(&followup), at(21)).await.expect("settled");
     assert_eq!((settled.events, settled.started), (vec![event.seq], vec![run.id]));
@@ -153,11 +153,8 @@ pub(crate) async fn x21_a_result_delivered_twice_ends_its_run_and_starts_childre
         assert_eq!(answers, [EndAnswer::Ended(job.id), EndAnswer::Duplicate]);
     }
     for event in events(f).await {
-        followups.push(Followup {
-            seq: event.seq,
-            starts: vec![start_of(&next, &event)],
-            parent: None,
-        });
+        let starts = vec![start_of(&next, &event)];
+        followups.push(Followup { seq: event.seq, starts, ..Followup::default() });
     }
     assert_eq!(followups.len(), 20);
     let settle = || f.store.settle_ends(&followups, at(21));
@@ -188,8 +185,8 @@ pub(crate) async fn a_run_that_exists_or_whose_job_is_gone_is_not_started(f: &Fi
     let there = start_of(&next, &event);
     f.store.create_run(&there, None, at(16)).await.expect("made before");
     let starts = vec![there, start_of(&gone, &event)];
-    let settled =
-        f.store.settle_ends(&[Followup { seq: event.seq, starts, parent: None }], at(21)).await;
+    let followup = Followup { seq: event.seq, starts, ..Followup::default() };
+    let settled = f.store.settle_ends(&[followup], at(21)).await;
     let settled = settled.expect("settled");
     assert_eq!((settled.events, settled.started), (vec![event.seq], vec![]));
 }

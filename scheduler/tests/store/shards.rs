@@ -46,8 +46,8 @@ async fn settle(f: &Fixture) -> Settled {
         .iter()
         .map(|event| Followup {
             seq: event.seq,
-            starts: Vec::new(),
             parent: event.extra.as_ref().and_then(|extra| extra.parent),
+            ..Followup::default()
         })
         .collect();
     f.store.settle_ends(&followups, at(21)).await.expect("settled")

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use clawjob_scheduler::{
     model::{
+        alarm::{Alarm, AlarmId, AlarmRule, AlarmRuleId, AlarmRuleSpec, EndedRun, Streak},
         app::{App, AppSpec},
         calendar::{Calendar, CalendarSpec, Calendars},
         executor::Executor,
@@ -21,11 +22,12 @@ use clawjob_scheduler::{
         job::Job,
         misfire::Decided,
         principal::Token,
-        run::{OpenRun, RunRecord},
+        run::{OpenRun, RunRecord, RunState},
         shards::Split,
     },
     store::{
         FamilyStore, Result, ScheduleStore, Store, StoreError, Topic,
+        alarms::AlarmStore,
         ops::*,
         schedules::{Backfill, Backfilled, CalendarQuery, NewCalendar, ReplanEach},
     },
@@ -182,4 +184,23 @@ forward! {
     async fn delete_calendar(&self, id: i64) -> Result<()>;
     async fn load_decided(&self, spans: &[(JobId, DateTime<Utc>, DateTime<Utc>)]) -> Result<Vec<(JobId, Decided)>>;
     async fn backfill(&self, backfill: &Backfill, now: DateTime<Utc>) -> Result<Backfilled>;
+}
+
+forward! {
+    impl AlarmStore {}
+    async fn create_alarm_rule(&self, rule: &NewAlarmRule, request: Option<&RequestKey>, now: DateTime<Utc>) -> Result<AlarmRule>;
+    async fn get_alarm_rule(&self, app: AppId, name: &str) -> Result<AlarmRule>;
+    async fn list_alarm_rules(&self, query: &AlarmRuleQuery) -> Result<Vec<AlarmRule>>;
+    async fn update_alarm_rule(&self, id: AlarmRuleId, spec: &AlarmRuleSpec, version: u64, by: &str, now: DateTime<Utc>) -> Result<AlarmRule>;
+    async fn delete_alarm_rule(&self, id: AlarmRuleId, version: Option<u64>) -> Result<()>;
+    async fn wish_default_ends(&self, states: &[RunState]) -> Result<()>;
+    async fn watching_rules(&self, apps: &[AppId]) -> Result<Vec<AlarmRule>>;
+    async fn ended_runs(&self, runs: &[RunId]) -> Result<Vec<EndedRun>>;
+    async fn last_states(&self, streak: &Streak) -> Result<Vec<RunState>>;
+    async fn claim_deliveries(&self, claim: &DeliveryClaim, now: DateTime<Utc>) -> Result<Vec<OwedDelivery>>;
+    async fn end_delivery(&self, id: DeliveryId, attempt: u32, end: &DeliveryEnd) -> Result<()>;
+    async fn count_owed(&self) -> Result<OwedCounts>;
+    async fn list_alarms(&self, query: &AlarmQuery) -> Result<Vec<Alarm>>;
+    async fn acknowledge_alarm(&self, app: AppId, id: AlarmId, by: &str, comment: &str, now: DateTime<Utc>) -> Result<Alarm>;
+    async fn prune_alarms(&self, before: DateTime<Utc>) -> Result<u64>;
 }

@@ -15,6 +15,7 @@ use clawjob_proto::v1::{
     Failure, Outcome, RunCommand, RunResult, kill_ack, session_response::Frame,
 };
 use clawjob_scheduler::{
+    alarm::raise::Raiser,
     board::Board,
     clock::{Clock as _, ManualClock},
     follow::Follower,
@@ -191,7 +192,8 @@ fn start(store: &SharedStore, clock: &Arc<ManualClock>) -> (Arc<Board>, Arc<Hub>
     let rules =
         LostRules { lost_after: Duration::from_secs(60), takeover_grace: Duration::from_secs(60) };
     let owner = Owner::new(store.clone(), board.clone(), hub.clone(), "node".to_owned(), rules);
-    let follower = Follower::new(store.clone(), board.clone());
+    let raiser = Raiser::new(store.clone(), None);
+    let follower = Follower::new(store.clone(), board.clone(), raiser);
     (board, hub, Process { results, events, owner, follower })
 }
 

@@ -6,9 +6,10 @@ use std::{
 };
 
 use clawjob_proto::v1::{
-    self as pb, calendar_service_server::CalendarServiceServer,
-    fleet_service_server::FleetServiceServer, identity_service_server::IdentityServiceServer,
-    job_service_server::JobServiceServer, run_service_server::RunServiceServer,
+    self as pb, alarm_service_server::AlarmServiceServer,
+    calendar_service_server::CalendarServiceServer, fleet_service_server::FleetServiceServer,
+    identity_service_server::IdentityServiceServer, job_service_server::JobServiceServer,
+    run_service_server::RunServiceServer,
 };
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -53,6 +54,9 @@ pub(crate) struct State {
     pub(crate) filters: Vec<String>,
     /// Handlers on offer, by app; without any the call is none that it knows.
     pub(crate) handlers: Option<BTreeMap<String, Vec<&'static str>>>,
+    /// Alarm rules as they were made, and the masks of their updates.
+    pub(crate) rules: BTreeMap<String, pb::AlarmRule>,
+    pub(crate) masks: Vec<Vec<String>>,
 }
 
 /// A handle on the server.
@@ -83,6 +87,7 @@ impl Fake {
             .add_service(RunServiceServer::new(fake.clone()))
             .add_service(FleetServiceServer::new(fake.clone()))
             .add_service(IdentityServiceServer::new(fake.clone()))
+            .add_service(AlarmServiceServer::new(fake.clone()))
             .serve_with_incoming(TcpListenerStream::new(listener));
         // It ends with the test's runtime.
         tokio::spawn(server);

@@ -2,7 +2,10 @@
 
 use clawjob_proto::v1 as pb;
 
-use crate::{api::status::Violations, model::ids::RunId};
+use crate::{
+    api::status::Violations,
+    model::{alarm::AlarmId, ids::RunId},
+};
 
 /// Longest id of an app or a job.
 pub const ID_MAX: usize = 63;
@@ -86,6 +89,16 @@ pub fn executor(app: &str, executor: &str) -> String {
     format!("apps/{app}/executors/{executor}")
 }
 
+/// The name of an alarm rule.
+pub fn alarm_rule(app: &str, rule: &str) -> String {
+    format!("apps/{app}/alarmRules/{rule}")
+}
+
+/// The name of an alarm.
+pub fn alarm(app: &str, alarm: AlarmId) -> String {
+    format!("apps/{app}/alarms/{alarm}")
+}
+
 /// Reads `apps/{app}`.
 pub fn parse_app(field: &str, text: &str, bad: &mut Violations) -> Option<String> {
     match text.strip_prefix("apps/") {
@@ -161,6 +174,38 @@ pub fn parse_executor(field: &str, text: &str, bad: &mut Violations) -> Option<(
         return None;
     }
     Some((app.to_owned(), executor.to_owned()))
+}
+
+/// Reads `apps/{app}/alarmRules/{rule}` into both ids.
+pub fn parse_alarm_rule(field: &str, text: &str, bad: &mut Violations) -> Option<(String, String)> {
+    let Some((app, rule)) = split(text, "alarmRules") else {
+        return bad_form(field, text, "apps/{app}/alarmRules/{rule}", bad);
+    };
+    if !is_id(app) {
+        return bad_id(field, "app", app, bad);
+    }
+    if !is_id(rule) {
+        return bad_id(field, "alarm rule", rule, bad);
+    }
+    Some((app.to_owned(), rule.to_owned()))
+}
+
+/// Reads `apps/{app}/alarms/{alarm}` into both ids.
+pub fn parse_alarm(field: &str, text: &str, bad: &mut Violations) -> Option<(String, AlarmId)> {
+    let Some((app, alarm)) = split(text, "alarms") else {
+        return bad_form(field, text, "apps/{app}/alarms/{alarm}", bad);
+    };
+    if !is_id(app) {
+        return bad_id(field, "app", app, bad);
+    }
+    match alarm.parse::<AlarmId>() {
+        Ok(alarm) => Some((app.to_owned(), alarm)),
+        Err(_) => {
+            let alarm = shorten(alarm);
+            bad.invalid(field, format!("alarm id {alarm:?} is no ULID (26 characters)"));
+            None
+        }
+    }
 }
 
 /// Checks a bare id that a caller chose for a new resource.

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::NewRun;
 use crate::model::{
+    alarm::NewAlarm,
     ids::{AppId, JobId, RunId},
     run::{RunExtra, RunState, TriggerKind},
 };
@@ -43,6 +44,8 @@ pub struct Followup {
     pub starts: Vec<NewRun>,
     /// For a shard: the parent, which ends with its last shard and is RUNNING before.
     pub parent: Option<RunId>,
+    /// Alarms to be raised. One that is there already is left as it is.
+    pub alarms: Vec<NewAlarm>,
 }
 
 /// What a settlement did.

@@ -5,7 +5,7 @@ use deadpool_postgres::GenericClient;
 use tokio_postgres::{Row, types::ToSql};
 
 use super::{
-    PostgresStore, calendars,
+    PostgresStore, alarms, calendars,
     requests::{answered, begin, commit, remember},
     rows::{Reader, big, execute, query, query_one, query_opt, to_json},
 };
@@ -152,5 +152,7 @@ pub(super) async fn delete_app(store: &PostgresStore, id: AppId) -> Result<()> {
     execute(&tx, "DELETE FROM executor WHERE app_id = $1", &[&id.0]).await?;
     execute(&tx, "DELETE FROM job WHERE app_id = $1", &[&id.0]).await?;
     execute(&tx, "DELETE FROM app WHERE id = $1", &[&id.0]).await?;
+    // Its rules went with it.
+    alarms::wish(&tx).await?;
     commit(tx).await
 }

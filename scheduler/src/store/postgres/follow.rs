@@ -8,7 +8,7 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 use super::{
-    PostgresStore,
+    PostgresStore, alarms,
     jobs::insert_runs,
     requests::{begin, commit},
     rows::{Reader, big, query, uuids},
@@ -17,6 +17,7 @@ use super::{
 use crate::{
     model::{
         Payload,
+        alarm::NewAlarm,
         ids::{AppId, JobId, RunId},
         run::{NewRun, RunState, TriggerKind},
     },
@@ -64,7 +65,12 @@ pub(super) async fn settle_ends(
     let started = start(&tx, &starts, now).await?;
     let parents: BTreeSet<RunId> = mine().filter_map(|followup| followup.parent).collect();
     let ended = shards::settle(&tx, &parents, now).await?;
+    let raised: Vec<&NewAlarm> = mine().flat_map(|followup| &followup.alarms).collect();
+    alarms::insert(&tx, &raised, now).await?;
     commit(tx).await?;
+    if !raised.is_empty() {
+        store.hints.tell(Topic::Alarms);
+    }
     let mut partitions: BTreeSet<_> = starts.iter().map(|run| run.job.partition()).collect();
     partitions.extend(ended.iter().map(|(parent, _)| parent.partition));
     partitions.into_iter().for_each(|partition| store.hints.tell(Topic::Inbox(partition)));

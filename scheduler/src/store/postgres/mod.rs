@@ -5,10 +5,12 @@
 //! statistics; the pool's carry the API and upkeep, behind a proxy if one is named. Notifications
 //! have two of their own. Nothing is qualified with a schema: the connection's search_path decides.
 
+mod alarms;
 mod apps;
 mod calendars;
 mod chains;
 mod days;
+mod deliveries;
 mod ends;
 mod error;
 mod events;

@@ -208,6 +208,7 @@ fn write(topic: Topic) -> Option<String> {
         Topic::Session { executor, epoch } => format!("s{executor}/{epoch}"),
         Topic::Tokens => "t".to_owned(),
         Topic::Logs(run) => format!("l{run}"),
+        Topic::Alarms => "a".to_owned(),
         Topic::Ends => return None,
     })
 }
@@ -224,6 +225,7 @@ fn parse(word: &str) -> Option<Topic> {
             Some(Topic::Session { executor: executor.parse().ok()?, epoch: epoch.parse().ok()? })
         }
         't' => Some(Topic::Tokens),
+        'a' => Some(Topic::Alarms),
         'l' => Some(Topic::Logs(rest.parse::<RunId>().ok()?)),
         _ => None,
     }
@@ -243,6 +245,7 @@ mod tests {
             Topic::Session { executor: -4, epoch: 9 },
             Topic::Tokens,
             Topic::Logs(run),
+            Topic::Alarms,
         ]);
         let texts = payloads("n1", &all);
         assert_eq!(texts.len(), 1);

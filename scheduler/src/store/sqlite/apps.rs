@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use super::{
-    calendars, jobs,
+    alarms, calendars, jobs,
     rows::{self, APP, count, json, us},
     writer::{Tx, all, find},
 };
@@ -117,6 +117,7 @@ pub(super) fn delete(tx: &mut Tx<'_>, id: AppId) -> Result<()> {
     tx.execute("DELETE FROM job WHERE app_id = ?1", [id.0])?;
     match tx.execute("DELETE FROM app WHERE id = ?1", [id.0])? {
         0 => Err(StoreError::NotFound("the app".to_owned())),
-        _ => Ok(()),
+        // Its rules went with it.
+        _ => alarms::wish(tx),
     }
 }

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::{
-    owner,
+    alarms, owner,
     rows::{count, counted, from_json_opt, get_at, get_payload, get_run_id, word},
     shards,
     writer::{Tx, all, find},
@@ -120,6 +120,7 @@ pub(super) fn settle_ends(
             }
         }
         parents.extend(followup.parent);
+        alarms::insert(tx, &followup.alarms, now)?;
     }
     let ended = shards::settle(tx, &parents, now)?;
     settled.parents = ended.into_iter().map(|(parent, state)| (parent.id, state)).collect();

@@ -4,9 +4,11 @@
 //! of their own ([`readers`]); the WAL lets neither wait for the other. An answer to a write means
 //! that it is on disk (`synchronous = FULL`).
 
+mod alarms;
 mod apps;
 mod calendars;
 mod chains;
+mod deliveries;
 mod executors;
 mod filter;
 mod follow;
