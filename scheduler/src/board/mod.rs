@@ -31,7 +31,7 @@ pub use runs::{DueStep, Live, Sent};
 use crate::{
     model::{
         app::{App, AppSpec},
-        ids::{AppId, JobId, PartitionId, RunId},
+        ids::{AppId, JobId, PARTITION_COUNT, PartitionId, RunId},
         job::{Job, JobSpec},
         run::OpenRun,
         schedule::{Compiled, Schedule},
@@ -210,6 +210,17 @@ impl Board {
     /// The run as remembered.
     pub fn run(&self, id: RunId) -> Option<OpenRun> {
         self.inner.lock().runs.get(&id).map(|live| live.run.clone())
+    }
+
+    /// The ids of all runs that may be with an executor, some of which may have ended; `None` unless
+    /// every partition is held, since the runs of the others are not known here.
+    pub fn may_hold(&self, app: AppId, executor: &str) -> Option<Vec<RunId>> {
+        let inner = self.inner.lock();
+        if inner.partitions.len() < usize::from(PARTITION_COUNT) {
+            return None;
+        }
+        let sent = inner.sent.get(&(app, Arc::from(executor)));
+        Some(sent.into_iter().flatten().copied().collect())
     }
 
     /// How many jobs and runs are held, for metrics.

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::{Board, Inner, JobEntry, Specs};
 use crate::model::{
-    ids::{AppId, AttemptRef, PARTITION_COUNT, RunId},
+    ids::{AppId, AttemptRef, RunId},
     job::{Job, JobSpec, MisfirePolicy, OverlapPolicy},
     run::{NewRun, OpenRun, RunState, TriggerKind},
 };
@@ -240,17 +240,6 @@ impl Board {
                 Some(Sent { run: live.run.clone(), spec: live.spec.clone(), job })
             })
             .collect()
-    }
-
-    /// The ids of all runs that may be with an executor, some of which may have ended; `None` unless
-    /// every partition is held, since the runs of the others are not known here.
-    pub fn may_hold(&self, app: AppId, executor: &str) -> Option<Vec<RunId>> {
-        let inner = self.inner.lock();
-        if inner.partitions.len() < usize::from(PARTITION_COUNT) {
-            return None;
-        }
-        let sent = inner.sent.get(&(app, Arc::from(executor)));
-        Some(sent.into_iter().flatten().copied().collect())
     }
 
     /// Sent runs dispatched before `before`, at most `max`: to be verified now and then, since
