@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::{
-    board::{Board, LaneKey},
+    board::Board,
     hub::{Contact, Hub},
     model::{
         ids::RunId,
@@ -35,8 +35,6 @@ const UNSENT_AGE: Duration = Duration::from_secs(10);
 const VERIFY_AGE: Duration = Duration::from_secs(30);
 /// Runs verified per sweep.
 const VERIFY_MAX: usize = 1_000;
-/// Waiting runs whose reason is written per lane and sweep.
-const EXPLAIN_MAX: usize = 256;
 
 /// Executors that were told to come back later do so within this time: the longest wait between two
 /// of their dials.
@@ -109,7 +107,8 @@ impl Janitor {
         verdicts: &mut Verdicts,
     ) {
         if row.state == RunState::Queued {
-            if spec.queue_timeout.is_some_and(|limit| row.waits_since() + limit <= now) {
+            let since = self.board.queued_at(row.id).unwrap_or(row.waits_since());
+            if spec.queue_timeout.is_some_and(|limit| since + limit <= now) {
                 verdicts.ends.push(queue_expired(row, spec));
             }
             return;
@@ -242,44 +241,6 @@ impl Janitor {
         Ok(())
     }
 
-    /// Writes why runs wait, where nobody can take them.
-    ///
-    /// # Errors
-    /// The store's; after any, the partitions must be taken anew.
-    pub async fn explain(&self) -> Result<()> {
-        for lane in self.board.waiting_lanes() {
-            let candidates = self.hub.candidates(lane.app, &lane.handler, &lane.labels);
-            let fits = |name: &str| lane.target.is_empty() || name == lane.target;
-            let eligible = candidates.iter().filter(|c| fits(&c.name)).count();
-            let why = if eligible > 0 {
-                format!("all {eligible} executors that could take it are busy")
-            } else {
-                self.nobody(&lane)
-            };
-            let runs = self.board.unexplained(&lane, &why, EXPLAIN_MAX);
-            let rows: Vec<_> = runs.into_iter().map(|id| (id, why.clone())).collect();
-            if !rows.is_empty() {
-                self.store.explain_waiting(&rows).await?;
-            }
-        }
-        Ok(())
-    }
-
-    fn nobody(&self, lane: &LaneKey) -> String {
-        if !lane.target.is_empty() {
-            format!("waits for executor {}, which is not ready", lane.target)
-        } else if !self.hub.offers(lane.app, &lane.handler) {
-            format!("no connected executor offers handler {}", lane.handler)
-        } else if lane.labels.is_empty() {
-            format!("every executor with handler {} is cordoned or leaving", lane.handler)
-        } else {
-            format!(
-                "no ready executor with handler {} has the labels the job asks for",
-                lane.handler
-            )
-        }
-    }
-
     async fn write(&self, verdicts: Verdicts, now: DateTime<Utc>) -> Result<()> {
         for chunk in verdicts.ends.chunks(OWNER_BATCH_MAX) {
             let answers = self.store.end_runs(chunk, now).await?;
@@ -346,7 +307,7 @@ impl Verdicts {
                 message,
             }),
             Verdict::RetryWait { lost } => {
-                let wait = spec.retry.backoff(row.attempt, rand::random());
+                let wait = spec.retry.wait(row.attempt, row.lost, lost, rand::random());
                 self.backs.push(PutBack {
                     attempt: row.attempt_ref(),
                     from: StateSet::only(row.state),

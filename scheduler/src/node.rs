@@ -9,7 +9,7 @@ use crate::{
     clock::Clock,
     model::{
         ids::{JobId, PARTITION_COUNT, PartitionId},
-        job::{Job, RouteStrategy},
+        job::Job,
         schedule::Trigger,
     },
     store::{
@@ -63,9 +63,9 @@ impl Ownership {
         let jobs = self.store.load_jobs(&all).await?;
         let ids = partitions.iter().map(|row| row.id).collect();
         let open = self.store.load_open_runs(&RunScope::Partitions(ids)).await?;
-        let in_turn = |job: &&Job| job.spec.placement.route == RouteStrategy::RoundRobin;
-        let in_turn: Vec<JobId> = jobs.iter().filter(in_turn).map(|job| job.id).collect();
-        let cursors = self.store.load_cursors(&in_turn).await?;
+        let remember = |job: &&Job| job.spec.placement.route.remembers();
+        let remember: Vec<JobId> = jobs.iter().filter(remember).map(|job| job.id).collect();
+        let cursors = self.store.load_cursors(&remember).await?;
         let delayed: Vec<JobId> = jobs.iter().filter(|job| is_delayed(job)).map(|j| j.id).collect();
         let last_ends = self.store.last_ends(&delayed).await?;
         self.board.adopt(Adoption { partitions, jobs, open, cursors, last_ends });

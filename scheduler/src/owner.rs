@@ -109,6 +109,8 @@ impl Owner {
         if sweep {
             let taken = self.ownership.take(now).await?;
             if taken > 0 {
+                // Before anything is sent: the limits of apps count from the first run on.
+                self.load_apps().await?;
                 self.recovered_at = Some(now);
                 tracing::info!(partitions = taken, "partitions taken");
             }
@@ -147,15 +149,20 @@ impl Owner {
         }
         if is_due(self.upkeep_at, now, UPKEEP_EVERY) {
             self.upkeep_at = now + UPKEEP_EVERY;
-            self.board.set_apps(self.store.list_apps("", None, u32::MAX).await?);
+            self.load_apps().await?;
             self.trigger.upkeep(now).await?;
             self.janitor.unsent(now).await?;
-            self.janitor.explain().await?;
+            self.dispatcher.explain().await?;
         }
         if is_due(self.verify_at, now, VERIFY_EVERY) {
             self.verify_at = now + VERIFY_EVERY;
             self.janitor.verify(now).await?;
         }
+        Ok(())
+    }
+
+    async fn load_apps(&self) -> Result<()> {
+        self.board.set_apps(self.store.list_apps("", None, u32::MAX).await?);
         Ok(())
     }
 

@@ -128,7 +128,7 @@ impl Trigger {
         if fire.is_some_and(|fire| fire < now + (PLAN_HORIZON - PLAN_SLACK)) {
             return true;
         }
-        let waiting = self.board.oldest_waiting().is_some();
+        let waiting = self.board.any_waiting();
         let written = self.board.partitions().iter().map(|row| row.served_until).min();
         waiting && written.is_some_and(|at| at < now - SERVED_EVERY)
     }

@@ -86,7 +86,7 @@ async fn all_faults_of_a_new_job_are_told_at_once_and_nothing_is_stored() {
                 trigger: Some(pb::schedule::Trigger::Cron("0 0 31 2 *".to_owned())),
                 ..Default::default()
             }],
-            overlap: pb::OverlapPolicy::Replace as i32,
+            overlap: 99,
             ..Default::default()
         }),
         request_id: "has space".to_owned(),

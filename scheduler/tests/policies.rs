@@ -13,13 +13,23 @@ mod alarms;
 mod backfill;
 #[path = "policies/chains.rs"]
 mod chains;
+#[path = "policies/limits.rs"]
+mod limits;
+#[path = "policies/load.rs"]
+mod load;
 #[path = "policies/misfire.rs"]
 mod misfire;
+#[path = "policies/overlap.rs"]
+mod overlap;
 #[path = "policies/retries.rs"]
 mod retries;
+#[path = "policies/routing.rs"]
+mod routing;
 #[path = "policies/schedules.rs"]
 mod schedules;
 #[path = "policies/sessions.rs"]
 mod sessions;
 #[path = "policies/shards.rs"]
 mod shards;
+#[path = "policies/timeouts.rs"]
+mod timeouts;

@@ -137,6 +137,7 @@ cases! {
         a_dispatch_needs_queued_and_the_given_fence,
         a_run_that_was_canceled_first_is_not_dispatched,
         a_later_cursor_replaces_the_earlier,
+        uses_that_can_t_be_read_are_counted_anew,
         a_retry_wakes_once_and_as_the_next_attempt,
         an_ack_needs_dispatched_and_the_given_fence,
         the_first_ack_is_the_run_s_start;

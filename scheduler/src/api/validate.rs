@@ -1,6 +1,4 @@
 //! Whether a job can be saved: every field's bounds, all faults at once.
-//!
-//! What a later release brings is refused here, never silently ignored.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,7 +11,7 @@ use crate::{
     },
     model::{
         calendar::Calendars,
-        job::{Job, JobSpec, OverlapPolicy, Placement, RouteStrategy},
+        job::{Job, JobSpec, Placement},
         retry::RetryPolicy,
         schedule::{Compiled, Schedule, Trigger},
         shards::SHARDS_MAX,
@@ -39,6 +37,8 @@ pub const LABELS_MAX: usize = 64;
 pub const LABEL_KEY_MAX: usize = 63;
 /// Longest label value, in characters.
 pub const LABEL_VALUE_MAX: usize = 256;
+/// Longest key of a route, in characters.
+pub const ROUTE_KEY_MAX: usize = 256;
 /// Attempts of one run.
 pub const ATTEMPTS_MAX: u32 = 1000;
 /// Losses of an executor that one run survives.
@@ -71,7 +71,7 @@ pub fn job(
     text("job.owner", &spec.owner, OWNER_MAX, bad);
     handler("job.handler", &spec.handler, bad);
     labels("job.labels", &spec.labels, bad);
-    labels("job.placement.required_labels", &spec.placement.required_labels, bad);
+    placement("job.placement", &spec.placement, bad);
     retry("job.retry", &spec.retry, bad);
     for (field, value) in [
         ("job.max_concurrency", spec.max_concurrency),
@@ -86,7 +86,6 @@ pub fn job(
         bad.invalid("job.priority", format!("must lie from -{PRIORITY_MAX} to {PRIORITY_MAX}"));
     }
     shards("job.placement", &spec.placement, bad);
-    not_yet(spec, bad);
     all_schedules(job, spec, now, bad)
 }
 
@@ -139,6 +138,15 @@ pub fn labels(field: &str, labels: &BTreeMap<String, String>, bad: &mut Violatio
     }
 }
 
+fn placement(field: &str, placement: &Placement, bad: &mut Violations) {
+    labels(&format!("{field}.required_labels"), &placement.required_labels, bad);
+    text(&format!("{field}.route_key"), &placement.route_key, ROUTE_KEY_MAX, bad);
+    if !(0.0..=1.0).contains(&placement.busy_threshold) {
+        let rule = "must be a share from 0 to 1, as 0.8; 0 means that only a full executor is busy";
+        bad.invalid(format!("{field}.busy_threshold"), rule);
+    }
+}
+
 fn retry(field: &str, retry: &RetryPolicy, bad: &mut Violations) {
     if !(1..=ATTEMPTS_MAX).contains(&retry.max_attempts) {
         bad.invalid(format!("{field}.max_attempts"), format!("must lie from 1 to {ATTEMPTS_MAX}"));
@@ -186,40 +194,6 @@ fn shards(field: &str, placement: &Placement, bad: &mut Violations) {
             "must be 0 with broadcast, which makes one shard for each executor; use one of both",
         );
     }
-}
-
-/// Refuses what this server can't do yet.
-fn not_yet(spec: &JobSpec, bad: &mut Violations) {
-    let mut refuse = |wanted: bool, field: &str, instead: &str| {
-        if wanted {
-            bad.add(
-                field,
-                NOT_SUPPORTED,
-                format!("is not supported by this server yet; {instead}"),
-            );
-        }
-    };
-    let placement = &spec.placement;
-    refuse(
-        spec.overlap == OverlapPolicy::Replace,
-        "job.overlap",
-        "use OVERLAP_POLICY_ALLOW, _SKIP or _QUEUE",
-    );
-    let supported = matches!(
-        placement.route,
-        RouteStrategy::RoundRobin
-            | RouteStrategy::Random
-            | RouteStrategy::First
-            | RouteStrategy::Last
-            | RouteStrategy::LeastLoaded
-    );
-    refuse(
-        !supported,
-        "job.placement.route",
-        "use ROUTE_STRATEGY_ROUND_ROBIN, _RANDOM, _FIRST, _LAST or _LEAST_LOADED",
-    );
-    refuse(!placement.route_key.is_empty(), "job.placement.route_key", "leave it empty");
-    refuse(placement.busy_threshold != 0.0, "job.placement.busy_threshold", "leave it 0");
 }
 
 fn all_schedules(

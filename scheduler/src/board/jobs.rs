@@ -14,6 +14,7 @@ use crate::{
         ids::{JobId, PartitionId, RunId},
         job::{Job, JobState},
         plan,
+        route::RouteCursor,
         run::{NewRun, TriggerKind},
         schedule::Compiled,
     },
@@ -28,8 +29,8 @@ pub struct JobEntry {
     pub job: Arc<Job>,
     /// Its schedules, ready to compute.
     pub(super) compiled: Vec<Arc<Compiled>>,
-    /// Registration row of the executor that round robin chose last; 0 before the first.
-    pub cursor: u64,
+    /// Where its route stands.
+    pub cursor: RouteCursor,
     /// When its last run ended; `delay` counts from here.
     pub(super) last_end: Option<DateTime<Utc>>,
     /// Its first fire time that is not planned.
@@ -42,6 +43,8 @@ pub struct JobEntry {
     pub(super) pending: VecDeque<RunId>,
     /// Its due runs of backfills.
     pub(super) backfills: Backfills,
+    /// Admitted runs that wait for an executor.
+    pub(super) waiting: usize,
 }
 
 impl JobEntry {
@@ -290,13 +293,14 @@ impl Inner {
                 let entry = JobEntry {
                     job,
                     compiled,
-                    cursor: 0,
+                    cursor: RouteCursor::default(),
                     last_end: None,
                     next: None,
                     planned: 0,
                     admitted: Vec::new(),
                     pending: VecDeque::new(),
                     backfills: Backfills::default(),
+                    waiting: 0,
                 };
                 self.jobs.insert(id, entry);
             }

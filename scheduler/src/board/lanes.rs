@@ -2,17 +2,23 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
     sync::Arc,
 };
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Board, Inner};
+use super::{Board, Inner, Live};
 use crate::model::{
     ids::{AppId, AttemptRef, JobId, RunId},
-    job::{JobSpec, RouteStrategy},
+    job::RouteStrategy,
+    route::RouteCursor,
 };
+
+/// What one step of priority is worth: a run goes as if it had been due this much earlier per step.
+/// So a run is overtaken only by those of a higher priority that fall due within this time per step
+/// of difference: however many they are, it has its turn then.
+pub const PRIORITY_STEP: TimeDelta = TimeDelta::seconds(60);
 
 /// What decides which executors are eligible: runs with the same key share a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,10 +31,25 @@ pub struct LaneKey {
     pub labels: BTreeMap<String, String>,
     /// The only executor allowed; empty means any.
     pub target: String,
+    /// What the route asks of an executor beside a free slot.
+    pub demand: Demand,
 }
 
-/// Higher priority first, then the longest due.
-type Place = (Reverse<i32>, DateTime<Utc>, RunId);
+/// What a route asks of an executor beside a free slot. Runs that ask for different things have
+/// lanes of their own, so that one that must wait never stands in the way of another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Demand {
+    /// Nothing.
+    #[default]
+    None,
+    /// That it has this key.
+    Key(String),
+    /// That its load is not above this share, as the bits of an f32.
+    Load(u32),
+}
+
+/// When the run would be due if it had no priority, then its id.
+type Place = (DateTime<Utc>, RunId);
 
 /// The waiting runs of a lane in order.
 #[derive(Default)]
@@ -43,8 +64,8 @@ pub struct Pick {
     pub attempt: AttemptRef,
     /// Its job.
     pub job: JobId,
-    /// The job's round-robin cursor.
-    pub cursor: u64,
+    /// Where the job's route stands.
+    pub cursor: RouteCursor,
     /// How an executor is picked.
     pub route: RouteStrategy,
     /// The run whose end started this one.
@@ -54,31 +75,30 @@ pub struct Pick {
 impl Board {
     /// Lanes in which runs wait.
     pub fn waiting_lanes(&self) -> Vec<Arc<LaneKey>> {
-        let inner = self.inner.lock();
-        inner
-            .lanes
-            .iter()
-            .filter(|(_, l)| !l.waiting.is_empty())
-            .map(|(key, _)| key.clone())
-            .collect()
+        self.inner.lock().lanes.keys().cloned().collect()
     }
 
-    /// The first `max` runs of a lane; they stay there until [`Board::sent`].
-    pub fn head(&self, key: &LaneKey, max: usize) -> Vec<Pick> {
+    /// The first runs of some lanes, at most as many of each as said, in the order in which they
+    /// are to be sent over all of them: at most `max`, each with the place of its lane in `lanes`.
+    /// They stay there until [`Board::sent`].
+    pub fn heads(&self, lanes: &[(Arc<LaneKey>, usize)], max: usize) -> Vec<(usize, Pick)> {
         let inner = self.inner.lock();
-        let Some(lane) = inner.lanes.get(key) else { return Vec::new() };
-        lane.waiting
-            .iter()
-            .filter_map(|(_, _, id)| inner.runs.get(id))
-            .map(|live| Pick {
-                attempt: live.run.attempt_ref(),
-                job: live.run.job,
-                cursor: inner.jobs.get(&live.run.job).map_or(0, |entry| entry.cursor),
-                route: live.spec.placement.route,
-                caused_by: live.run.extra.as_ref().and_then(|extra| extra.caused_by),
-            })
-            .take(max)
-            .collect()
+        let waiting = lanes.iter().map(|(key, most)| {
+            inner.lanes.get(key).into_iter().flat_map(|lane| &lane.waiting).take(*most)
+        });
+        let mut waiting: Vec<_> = waiting.collect();
+        let mut next = BinaryHeap::with_capacity(waiting.len());
+        for (index, lane) in waiting.iter_mut().enumerate() {
+            next.extend(lane.next().map(|place| Reverse((*place, index))));
+        }
+        let mut heads = Vec::new();
+        while heads.len() < max
+            && let Some(Reverse(((_, id), index))) = next.pop()
+        {
+            heads.extend(inner.runs.get(&id).map(|live| (index, inner.pick(live))));
+            next.extend(waiting[index].next().map(|place| Reverse((*place, index))));
+        }
+        heads
     }
 
     /// Runs of a lane whose shown reason for waiting is another one than `why`: at most `max`.
@@ -88,7 +108,7 @@ impl Board {
         let inner = &mut *inner;
         let Some(lane) = inner.lanes.get(key) else { return Vec::new() };
         let mut found = Vec::new();
-        for (_, _, id) in &lane.waiting {
+        for (_, id) in &lane.waiting {
             if let Some(live) = inner.runs.get_mut(id).filter(|live| live.run.message != why) {
                 why.clone_into(&mut live.run.message);
                 found.push(*id);
@@ -100,48 +120,100 @@ impl Board {
         found
     }
 
+    /// Whether any run waits for an executor.
+    pub fn any_waiting(&self) -> bool {
+        !self.inner.lock().lanes.is_empty()
+    }
+
     /// When the longest-waiting run was due: the lag of this owner.
     pub fn oldest_waiting(&self) -> Option<DateTime<Utc>> {
         let inner = self.inner.lock();
         let places = inner.lanes.values().flat_map(|lane| lane.waiting.iter());
-        places.map(|(_, due, _)| *due).min()
+        places.filter_map(|(_, id)| Some(inner.runs.get(id)?.run.due_at)).min()
     }
 }
 
 impl Inner {
+    fn pick(&self, live: &Live) -> Pick {
+        Pick {
+            attempt: live.run.attempt_ref(),
+            job: live.run.job,
+            cursor: self
+                .jobs
+                .get(&live.run.job)
+                .map_or_else(RouteCursor::default, |entry| entry.cursor.clone()),
+            route: live.spec.placement.route,
+            caused_by: live.run.extra.as_ref().and_then(|extra| extra.caused_by),
+        }
+    }
+
+    /// Lets a run that may be sent wait for an executor.
     pub(super) fn enter_lane(&mut self, id: RunId) {
-        let Some(live) = self.runs.get(&id) else { return };
-        let target = live.run.extra.as_ref().map_or(String::new(), |e| e.target_executor.clone());
-        let key = lane_key(live.run.app, &live.spec, target);
-        let place = (Reverse(live.spec.priority), live.run.due_at, id);
-        if let Some(lane) = self.lanes.get_mut(&key) {
-            lane.waiting.insert(place);
-        } else {
-            let mut lane = Lane::default();
-            lane.waiting.insert(place);
-            self.lanes.insert(Arc::new(key), lane);
-        }
-    }
-
-    pub(super) fn leave_lane(&mut self, id: RunId) {
-        let Some(live) = self.runs.get(&id) else { return };
-        let target = live.run.extra.as_ref().map_or(String::new(), |e| e.target_executor.clone());
-        let key = lane_key(live.run.app, &live.spec, target);
-        let place = (Reverse(live.spec.priority), live.run.due_at, id);
-        if let Some(lane) = self.lanes.get_mut(&key) {
-            lane.waiting.remove(&place);
-            if lane.waiting.is_empty() {
-                self.lanes.remove(&key);
+        let Some((key, place)) = self.place_of(id) else { return };
+        let entered = match self.lanes.get_mut(&key) {
+            Some(lane) => lane.waiting.insert(place),
+            None => {
+                let lane = Lane { waiting: BTreeSet::from([place]) };
+                self.lanes.insert(Arc::new(key), lane);
+                true
             }
+        };
+        if entered {
+            self.count_waiting(id, |waiting| waiting + 1);
         }
     }
-}
 
-fn lane_key(app: AppId, spec: &JobSpec, target: String) -> LaneKey {
-    LaneKey {
-        app,
-        handler: spec.handler.clone(),
-        labels: spec.placement.required_labels.clone(),
-        target,
+    /// Takes it out again.
+    pub(super) fn leave_lane(&mut self, id: RunId) {
+        let Some((key, place)) = self.place_of(id) else { return };
+        let Some(lane) = self.lanes.get_mut(&key) else { return };
+        let left = lane.waiting.remove(&place);
+        if lane.waiting.is_empty() {
+            self.lanes.remove(&key);
+        }
+        if left {
+            self.count_waiting(id, |waiting| waiting.saturating_sub(1));
+        }
+    }
+
+    fn count_waiting(&mut self, id: RunId, counted: impl FnOnce(usize) -> usize) {
+        // A parent stands for its shards, and backfills have a bound of their own.
+        let counts = |live: &&Live| live.run.parent().is_none() && live.backfill().is_none();
+        let live = self.runs.get(&id).filter(counts);
+        let job = live.map(|live| live.run.job);
+        if let Some(entry) = job.and_then(|job| self.jobs.get_mut(&job)) {
+            entry.waiting = counted(entry.waiting);
+        }
+    }
+
+    fn place_of(&self, id: RunId) -> Option<(LaneKey, Place)> {
+        let live = self.runs.get(&id)?;
+        let target = live.run.extra.as_ref().map_or(String::new(), |e| e.target_executor.clone());
+        let key = LaneKey {
+            app: live.run.app,
+            handler: live.spec.handler.clone(),
+            labels: live.spec.placement.required_labels.clone(),
+            demand: if target.is_empty() { self.demand(live) } else { Demand::None },
+            target,
+        };
+        let ahead = PRIORITY_STEP * live.spec.priority;
+        let place = live.run.due_at.checked_sub_signed(ahead).unwrap_or(live.run.due_at);
+        Some((key, (place, id)))
+    }
+
+    /// What the route of a run asks for. Its job's name never changes, so the lane is found again.
+    fn demand(&self, live: &Live) -> Demand {
+        let placement = &live.spec.placement;
+        match placement.route {
+            RouteStrategy::ConsistentHash if !placement.route_key.is_empty() => {
+                Demand::Key(placement.route_key.clone())
+            }
+            RouteStrategy::ConsistentHash => {
+                let name = self.jobs.get(&live.run.job).map(|entry| entry.job.name.to_string());
+                Demand::Key(name.unwrap_or_default())
+            }
+            RouteStrategy::Busyover => Demand::Load(placement.busy_threshold.to_bits()),
+            _ => Demand::None,
+        }
     }
 }

@@ -5,9 +5,11 @@
 //! Memory may lag behind the rows, never the other way round: every write that follows from it is
 //! guarded in SQL, and whoever meets a failed guard reads the row again and merges it here.
 
+mod admission;
 mod backfill;
 mod jobs;
 mod lanes;
+mod limits;
 mod missed;
 mod parents;
 mod runs;
@@ -22,17 +24,20 @@ use chrono::{DateTime, Utc};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+pub use admission::Replacement;
 pub use jobs::{JobEntry, PlanStep, SelfChanges};
-pub use lanes::{LaneKey, Pick};
+pub use lanes::{Demand, LaneKey, PRIORITY_STEP, Pick};
+pub use limits::AppRoom;
 pub use missed::Late;
 pub use parents::ToSplit;
 pub use runs::{DueStep, Live, Sent};
 
 use crate::{
     model::{
-        app::{App, AppSpec},
+        app::AppSpec,
         ids::{AppId, JobId, PARTITION_COUNT, PartitionId, RunId},
         job::{Job, JobSpec},
+        route::RouteCursor,
         run::OpenRun,
         schedule::{Compiled, Schedule},
     },
@@ -66,6 +71,12 @@ struct Inner {
     parents: parents::Parents,
     served_until: Option<DateTime<Utc>>,
     apps: HashMap<AppId, AppSpec>,
+    /// Apps that have limits.
+    limits: HashMap<AppId, limits::Limited>,
+    /// Jobs with runs that overlap or a limit keeps back; may name some that have none any more.
+    held: HashSet<JobId>,
+    /// Of those, the ones with a run that replaces earlier ones, which is named.
+    replacing: HashMap<JobId, RunId>,
 }
 
 /// What an owner loads when it takes partitions.
@@ -77,8 +88,8 @@ pub struct Adoption {
     pub jobs: Vec<Job>,
     /// Their open runs.
     pub open: OpenRuns,
-    /// Stored round-robin cursors.
-    pub cursors: Vec<(JobId, u64)>,
+    /// Where routes stand.
+    pub cursors: Vec<(JobId, RouteCursor)>,
     /// Newest ends of runs of jobs with a delay.
     pub last_ends: Vec<(JobId, DateTime<Utc>)>,
 }
@@ -93,12 +104,12 @@ impl Board {
             inner.served_until = Some(served);
         }
         let ends: HashMap<_, _> = adoption.last_ends.into_iter().collect();
-        let cursors: HashMap<_, _> = adoption.cursors.into_iter().collect();
+        let mut cursors: HashMap<_, _> = adoption.cursors.into_iter().collect();
         for job in adoption.jobs {
             let id = job.id;
             inner.put_job(job);
             if let Some(entry) = inner.jobs.get_mut(&id) {
-                entry.cursor = cursors.get(&id).copied().unwrap_or(0);
+                entry.cursor = cursors.remove(&id).unwrap_or_default();
                 entry.last_end = ends.get(&id).copied();
             }
         }
@@ -185,11 +196,6 @@ impl Board {
     /// Returns when a run's end has let in another, or planned one.
     pub async fn changed(&self) {
         self.changed.notified().await;
-    }
-
-    /// Sets what operators said of the apps.
-    pub fn set_apps(&self, apps: Vec<App>) {
-        self.inner.lock().apps = apps.into_iter().map(|app| (app.id, app.spec)).collect();
     }
 
     /// How long an executor of the run may be out of contact: the job's word, else the app's.

@@ -4,11 +4,12 @@ use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use chrono::{DateTime, Utc};
 
-use super::{Board, Inner, JobEntry, Specs};
+use super::{Board, Inner, Specs};
 use crate::model::{
-    ids::{AppId, AttemptRef, RunId},
-    job::{Job, JobSpec, MisfirePolicy, OverlapPolicy},
-    run::{NewRun, OpenRun, RunState, TriggerKind},
+    ids::{AppId, AttemptRef, JobId, RunId},
+    job::{Job, JobSpec, MisfirePolicy},
+    route::RouteCursor,
+    run::{KillReason, NewRun, OpenRun, RunState, TriggerKind},
 };
 
 /// An open run in memory.
@@ -18,6 +19,9 @@ pub struct Live {
     /// The spec of the revision it was planned with.
     pub spec: Arc<JobSpec>,
     pub(super) stage: Stage,
+    /// Since when the attempt has been waiting for an executor: its first due time, whoever sent it
+    /// back meanwhile.
+    queued_at: DateTime<Utc>,
     /// Was missed, and the misfire policy decided for it.
     made_up: bool,
 }
@@ -41,13 +45,13 @@ pub(super) enum Stage {
 
 impl Live {
     /// Made by its job's schedule, for which shards stand behind their parent.
-    fn counts_as_planned(&self) -> bool {
+    pub(super) fn counts_as_planned(&self) -> bool {
         self.run.trigger.is_planned() && self.run.parent().is_none()
     }
 
     /// One of several fire times that were missed and are all made up for: they go one after the
     /// other, whatever the overlap policy makes of runs of one time.
-    fn waits_its_turn(&self) -> bool {
+    pub(super) fn waits_its_turn(&self) -> bool {
         let made_up = self.made_up || self.run.trigger == TriggerKind::Misfire;
         made_up && self.spec.misfire == MisfirePolicy::FireAll
     }
@@ -74,6 +78,19 @@ impl DueQueue {
     pub(super) fn next(&self) -> Option<DateTime<Utc>> {
         self.0.peek().map(|entry| entry.0.0)
     }
+
+    pub(super) fn push(&mut self, due_at: DateTime<Utc>, run: RunId) {
+        self.0.push(Reverse((due_at, run)));
+    }
+}
+
+/// Asked to stop for good: one that is stopped by its timeout may come back as another attempt. A
+/// split parent only notes it.
+pub(super) fn is_stopping(run: &OpenRun) -> bool {
+    if run.is_split() {
+        return run.kill_reason.is_some();
+    }
+    run.state == RunState::Canceling && run.kill_reason != Some(KillReason::Timeout)
 }
 
 /// What became of the runs that fell due.
@@ -83,8 +100,9 @@ pub struct DueStep {
     pub retries: Vec<AttemptRef>,
     /// Not let in under the overlap policy SKIP: beside each, the runs that are in its way.
     pub conflicts: Vec<(RunId, Vec<RunId>)>,
-    /// Not let in because as many wait already as may.
-    pub full: Vec<RunId>,
+    /// Not let in because as many runs of the job wait as may, beside each how many that is: some
+    /// of those may be sent yet.
+    pub crowded: Vec<(RunId, u32)>,
     /// More are due.
     pub more: bool,
 }
@@ -128,13 +146,6 @@ impl Board {
         step
     }
 
-    /// The run that was in conflict is looked at again, after those in its way were verified.
-    pub fn retry_admission(&self, run: RunId) -> DueStep {
-        let mut step = DueStep::default();
-        self.inner.lock().admit(run, &mut step);
-        step
-    }
-
     /// A missed run is made up for: it is no longer looked at as missed.
     pub fn take_late(&self, run: RunId) {
         if let Some(live) = self.inner.lock().runs.get_mut(&run) {
@@ -151,6 +162,12 @@ impl Board {
             live.run.attempt = woken.attempt;
             live.run.fence = woken.fence;
             live.run.message.clear();
+            live.queued_at = live.run.due_at;
+            let backfill = live.run.trigger == TriggerKind::Backfill;
+            if let Some(timeout) = live.spec.queue_timeout.filter(|_| !backfill) {
+                let at = live.queued_at + timeout;
+                inner.deadlines.push(Reverse((at, woken.run, woken.fence)));
+            }
             inner.let_into_lane(woken.run);
         }
     }
@@ -161,7 +178,6 @@ impl Board {
         attempt: AttemptRef,
         executor: &Arc<str>,
         epoch: u64,
-        cursor: Option<u64>,
         now: DateTime<Utc>,
     ) -> Option<Sent> {
         let mut inner = self.inner.lock();
@@ -179,11 +195,23 @@ impl Board {
         run.message.clear();
         let (run, spec) = (run.clone(), live.spec.clone());
         inner.track_sent(&run, &spec);
-        let entry = inner.jobs.get_mut(&run.job)?;
-        if let Some(cursor) = cursor {
-            entry.cursor = cursor;
+        let job = inner.jobs.get(&run.job)?.job.clone();
+        Some(Sent { run, spec, job })
+    }
+
+    /// The store wrote where the routes of these jobs stand.
+    pub fn turned(&self, cursors: Vec<(JobId, RouteCursor)>) {
+        let mut inner = self.inner.lock();
+        for (job, cursor) in cursors {
+            if let Some(entry) = inner.jobs.get_mut(&job) {
+                entry.cursor = cursor;
+            }
         }
-        Some(Sent { run, spec, job: entry.job.clone() })
+    }
+
+    /// Since when the run's attempt has been waiting for an executor.
+    pub fn queued_at(&self, run: RunId) -> Option<DateTime<Utc>> {
+        self.inner.lock().runs.get(&run).map(|live| live.queued_at)
     }
 
     /// The executor has the attempt: its timeout counts from here.
@@ -277,6 +305,8 @@ impl Inner {
             .or_else(|| known.map(|live| live.spec.clone()))
             .or_else(|| self.jobs.get(&run.job).map(|entry| entry.job.spec.clone()));
         let Some(spec) = spec else { return };
+        let queued_at = known.filter(|live| waits_on(&live.run, &run)).map(|live| live.queued_at);
+        let queued_at = queued_at.unwrap_or(run.waits_since());
         self.unlink(id);
         let sent = !run.is_parent()
             && matches!(run.state, RunState::Dispatched | RunState::Running | RunState::Canceling);
@@ -288,7 +318,7 @@ impl Inner {
         let queue_ends = spec
             .queue_timeout
             .filter(|_| run.trigger != TriggerKind::Backfill)
-            .map(|timeout| run.waits_since() + timeout);
+            .map(|timeout| queued_at + timeout);
         let backfill = run.extra.as_ref().and_then(|extra| extra.backfill);
         if let Some(entry) = self.jobs.get_mut(&run.job)
             && (sent || run.state == RunState::RetryWait || run.fence > 0)
@@ -303,13 +333,13 @@ impl Inner {
         if sent {
             self.track_sent(&run, &spec);
         } else if stage == Stage::Future {
-            self.due.0.push(Reverse((run.due_at, id)));
+            self.due.push(run.due_at, id);
             if let Some(at) = queue_ends.filter(|_| run.state == RunState::Queued) {
                 self.deadlines.push(Reverse((at, id, run.fence)));
             }
         }
         self.note_parent(&run);
-        self.insert_live(Live { run, spec, stage, made_up: false });
+        self.insert_live(Live { run, spec, stage, queued_at, made_up: false });
     }
 
     /// A run that this owner has just planned.
@@ -327,7 +357,8 @@ impl Inner {
         if let Some(timeout) = spec.queue_timeout {
             self.deadlines.push(Reverse((run.due_at + timeout, run.id, 0)));
         }
-        self.insert_live(Live { run, spec, stage: Stage::Future, made_up: false });
+        let (stage, queued_at) = (Stage::Future, run.waits_since());
+        self.insert_live(Live { run, spec, stage, queued_at, made_up: false });
     }
 
     fn insert_live(&mut self, live: Live) {
@@ -339,62 +370,8 @@ impl Inner {
         }
     }
 
-    /// Lets a due run in, keeps it back, or reports why it may not run.
-    fn admit(&mut self, id: RunId, step: &mut DueStep) {
-        let Some(live) = self.runs.get(&id) else { return };
-        if live.run.parent().is_some() {
-            // Its parent was let in for all of them.
-            self.let_into_lane(id);
-            return;
-        }
-        let spec = live.spec.clone();
-        let (job, in_turn) = (live.run.job, live.waits_its_turn());
-        if live.backfill().is_some() {
-            self.admit_backfill(id, job);
-            return;
-        }
-        let Some(entry) = self.jobs.get_mut(&job) else { return };
-        if entry.admitted.contains(&id) {
-            self.let_into_lane(id);
-            return;
-        }
-        if entry.pending.contains(&id) {
-            return;
-        }
-        let limit = concurrency_limit(&spec);
-        let free = entry.admitted.len() < limit && entry.pending.is_empty();
-        let backfilled = entry.backfills.in_the_way(&spec);
-        if free && !backfilled {
-            entry.admitted.push(id);
-            self.let_into_lane(id);
-        } else if (free && backfilled) || in_turn {
-            entry.pending.push_back(id);
-            if let Some(live) = self.runs.get_mut(&id) {
-                live.stage = Stage::Pending;
-            }
-        } else if spec.overlap == OverlapPolicy::Skip {
-            step.conflicts.push((id, entry.admitted.clone()));
-        } else if entry.pending.len() >= spec.max_queued() as usize {
-            step.full.push(id);
-        } else {
-            entry.pending.push_back(id);
-            if let Some(live) = self.runs.get_mut(&id) {
-                live.stage = Stage::Pending;
-            }
-        }
-    }
-
-    pub(super) fn let_into_lane(&mut self, id: RunId) {
-        let Some(live) = self.runs.get_mut(&id) else { return };
-        if live.run.is_parent() {
-            self.let_parent_in(id);
-        } else {
-            live.stage = Stage::Waiting;
-            self.enter_lane(id);
-        }
-    }
-
     fn track_sent(&mut self, run: &OpenRun, spec: &JobSpec) {
+        self.count_sent(run.app, &spec.handler, true);
         if let Some(executor) = &run.executor {
             self.sent.entry((run.app, executor.clone())).or_default().insert(run.id);
         }
@@ -404,18 +381,20 @@ impl Inner {
     }
 
     /// Takes the run out of every list but its job's admitted ones.
-    fn unlink(&mut self, id: RunId) {
+    pub(super) fn unlink(&mut self, id: RunId) {
         let Some(live) = self.runs.get(&id) else { return };
         match live.stage {
             Stage::Waiting => self.leave_lane(id),
             Stage::Sent => {
-                if let Some(executor) = live.run.executor.clone() {
-                    let key = (live.run.app, executor);
-                    if let Some(runs) = self.sent.get_mut(&key) {
-                        runs.remove(&id);
-                        if runs.is_empty() {
-                            self.sent.remove(&key);
-                        }
+                let (app, executor) = (live.run.app, live.run.executor.clone());
+                let spec = live.spec.clone();
+                self.count_sent(app, &spec.handler, false);
+                let Some(executor) = executor else { return };
+                let key = (app, executor);
+                if let Some(runs) = self.sent.get_mut(&key) {
+                    runs.remove(&id);
+                    if runs.is_empty() {
+                        self.sent.remove(&key);
                     }
                 }
             }
@@ -430,61 +409,9 @@ impl Inner {
             Stage::Future => {}
         }
     }
-
-    /// Forgets a run and lets in those that waited for it; true when that gave the owner something
-    /// to do. `ended` counts for `delay`.
-    pub(super) fn drop_run(&mut self, id: RunId, ended: Option<DateTime<Utc>>) -> bool {
-        self.unlink(id);
-        let Some(live) = self.runs.remove(&id) else { return false };
-        let job = live.run.job;
-        let Some(entry) = self.jobs.get_mut(&job) else { return false };
-        entry.admitted.retain(|admitted| *admitted != id);
-        entry.backfills.remove(id);
-        if live.counts_as_planned() {
-            entry.planned = entry.planned.saturating_sub(1);
-        }
-        if let Some(at) = ended {
-            entry.last_end = Some(entry.last_end.map_or(at, |last| last.max(at)));
-        }
-        let let_in = next_pending(entry, &self.runs);
-        let waits_for_end = entry.compiled.iter().any(|c| c.is_delay());
-        let mut more = !let_in.is_empty() || waits_for_end;
-        for id in let_in {
-            self.let_into_lane(id);
-        }
-        more |= self.let_backfills_in(job);
-        if waits_for_end {
-            self.queue_next_fire(job);
-        }
-        more
-    }
 }
 
-/// Pending runs that the job's limit now lets in; they count as admitted.
-fn next_pending(entry: &mut JobEntry, runs: &std::collections::HashMap<RunId, Live>) -> Vec<RunId> {
-    let mut let_in = Vec::new();
-    while let Some(id) = entry.pending.front().copied() {
-        let Some(live) = runs.get(&id) else {
-            entry.pending.pop_front();
-            continue;
-        };
-        if entry.admitted.len() >= concurrency_limit(&live.spec)
-            || entry.backfills.in_the_way(&live.spec)
-        {
-            break;
-        }
-        entry.pending.pop_front();
-        entry.admitted.push(id);
-        let_in.push(id);
-    }
-    let_in
-}
-
-/// How many runs of a job may be under way at once.
-fn concurrency_limit(spec: &JobSpec) -> usize {
-    match (spec.overlap, spec.max_concurrency) {
-        (OverlapPolicy::Allow, 0) => usize::MAX,
-        (OverlapPolicy::Allow | OverlapPolicy::Queue, limit) => limit.max(1) as usize,
-        (OverlapPolicy::Skip | OverlapPolicy::Replace, _) => 1,
-    }
+/// Whether a run that was sent and waits again is still on the same wait: no executor took it.
+fn waits_on(before: &OpenRun, after: &OpenRun) -> bool {
+    before.attempt == after.attempt && before.acked_at.is_none() && after.acked_at.is_none()
 }

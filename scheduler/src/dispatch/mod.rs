@@ -1,6 +1,9 @@
 //! Due runs → an executor: write, then send.
 
 mod command;
+mod explain;
+mod place;
+mod replace;
 mod split;
 
 use std::{collections::HashMap, sync::Arc};
@@ -8,21 +11,20 @@ use std::{collections::HashMap, sync::Arc};
 use chrono::{DateTime, Utc};
 
 use crate::{
-    board::{Board, DueStep, LaneKey, Pick, Sent},
-    hub::{Candidate, Hub},
+    board::{Board, DueStep, Sent},
+    hub::Hub,
     model::{
         Payload,
-        ids::{AppId, AttemptRef, JobId, RunId},
-        job::RouteStrategy,
+        ids::{AttemptRef, RunId},
         run::{OpenRun, RunState, TriggerKind},
     },
-    route::{self, Choice, RouteState},
     store::{
         OWNER_BATCH_MAX, Result, SharedStore,
         ops::{Dispatch as DispatchBatch, DispatchRow, EndRun, OpenRuns},
     },
     telemetry::{metrics, runs},
 };
+use place::{Placed, Placement};
 
 /// Statements of one tick before planning has its turn again.
 const DISPATCH_STEPS_MAX: usize = 8;
@@ -32,16 +34,6 @@ pub struct Dispatcher {
     store: SharedStore,
     board: Arc<Board>,
     hub: Arc<Hub>,
-}
-
-/// A run with the executor it is to go to.
-struct Placed {
-    app: AppId,
-    handler: String,
-    pick: Pick,
-    executor: Arc<str>,
-    epoch: u64,
-    cursor: Option<u64>,
 }
 
 /// What commands carry from earlier executions.
@@ -89,33 +81,65 @@ impl Dispatcher {
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
     pub async fn tick(&self, now: DateTime<Utc>) -> Result<bool> {
-        let mut more = self.take_due(now).await?;
+        let crowded = self.take_due(now).await?;
+        let mut more = self.replace(now).await?;
         self.split(now).await?;
         for step in 0..DISPATCH_STEPS_MAX {
-            let placed = self.place();
-            if placed.is_empty() {
-                return Ok(more);
+            let placement = place::place(&self.board, &self.hub);
+            if placement.runs.is_empty() {
+                break;
             }
             more |= step + 1 == DISPATCH_STEPS_MAX;
-            self.send(placed, now).await?;
+            self.send(placement, now).await?;
         }
+        more |= self.settle_crowded(crowded, more, now).await?;
         Ok(more)
     }
 
-    async fn take_due(&self, now: DateTime<Utc>) -> Result<bool> {
+    /// Takes all that is due in hand. Returns runs for which as many wait already as may, with how
+    /// many that is.
+    async fn take_due(&self, now: DateTime<Utc>) -> Result<Vec<(RunId, u32)>> {
+        let mut crowded = Vec::new();
         loop {
-            let step = self.board.take_due(now, OWNER_BATCH_MAX);
+            let mut step = self.board.take_due(now, OWNER_BATCH_MAX);
             let more = step.more;
-            self.settle(step, now).await?;
+            crowded.append(&mut step.crowded);
+            crowded.extend(self.settle(step, now).await?);
             if !more {
                 self.board.set_served(now);
-                return Ok(false);
+                return Ok(crowded);
             }
         }
     }
 
-    /// Wakes retries, verifies conflicts, records skips.
-    async fn settle(&self, step: DueStep, now: DateTime<Utc>) -> Result<()> {
+    /// Only what waits is counted by `max_queued`: a run is skipped once nothing more of its job
+    /// can be sent. Returns whether some were let in after all.
+    async fn settle_crowded(
+        &self,
+        crowded: Vec<(RunId, u32)>,
+        sending: bool,
+        now: DateTime<Utc>,
+    ) -> Result<bool> {
+        if sending {
+            let runs: Vec<RunId> = crowded.into_iter().map(|(run, _)| run).collect();
+            self.board.due_again(&runs);
+            return Ok(false);
+        }
+        let (before, mut skips) = (crowded.len(), Vec::new());
+        for (run, _) in crowded {
+            let again = self.board.retry_admission(run).crowded;
+            skips.extend(again.into_iter().map(|(run, max)| {
+                (run, format!("{max} runs of the job wait already, as many as may (max_queued)"))
+            }));
+        }
+        let let_in = skips.len() < before;
+        self.skip(skips, now).await?;
+        Ok(let_in)
+    }
+
+    /// Wakes retries, verifies conflicts, records skips. Returns those that the verified let in, but
+    /// for which as many wait as may.
+    async fn settle(&self, step: DueStep, now: DateTime<Utc>) -> Result<Vec<(RunId, u32)>> {
         if !step.retries.is_empty() {
             let woken = self.store.wake_retries(&step.retries, now).await?;
             self.board.woken(&woken);
@@ -123,9 +147,7 @@ impl Dispatcher {
             self.reread(failed.map(|old| old.run).collect()).await?;
         }
         let mut skips: Vec<(RunId, String)> = Vec::new();
-        for run in &step.full {
-            skips.push((*run, "as many runs of the job wait already as may".to_owned()));
-        }
+        let mut crowded = Vec::new();
         if !step.conflicts.is_empty() {
             let in_the_way: Vec<RunId> =
                 step.conflicts.iter().flat_map(|(_, ids)| ids.iter().copied()).collect();
@@ -135,11 +157,13 @@ impl Dispatcher {
             }
             for (run, _) in &step.conflicts {
                 let again = self.board.retry_admission(*run);
+                crowded.extend(again.crowded);
                 skips
                     .extend(again.conflicts.into_iter().map(|(id, others)| (id, overlap(&others))));
             }
         }
-        self.skip(skips, now).await
+        self.skip(skips, now).await?;
+        Ok(crowded)
     }
 
     async fn skip(&self, skips: Vec<(RunId, String)>, now: DateTime<Utc>) -> Result<()> {
@@ -156,39 +180,9 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Finds executors for the heads of all lanes, up to one batch, and reserves their slots.
-    fn place(&self) -> Vec<Placed> {
-        let mut placed = Vec::new();
-        for lane in self.board.waiting_lanes() {
-            let room = OWNER_BATCH_MAX - placed.len();
-            if room == 0 {
-                break;
-            }
-            let mut candidates = self.hub.candidates(lane.app, &lane.handler, &lane.labels);
-            if !lane.target.is_empty() {
-                candidates.retain(|candidate| *candidate.name == *lane.target);
-            }
-            let free: u32 = candidates.iter().map(|candidate| candidate.free).sum();
-            let heads = self.board.head(&lane, room.min(free as usize));
-            placed.extend(assign(&lane, &candidates, heads));
-        }
-        self.reserve(placed)
-    }
-
-    /// Keeps those whose executor still has the slots; takes them.
-    fn reserve(&self, placed: Vec<Placed>) -> Vec<Placed> {
-        let mut wanted: HashMap<(AppId, Arc<str>, u64, String), u32> = HashMap::new();
-        for run in &placed {
-            *wanted.entry(slot_of(run)).or_default() += 1;
-        }
-        wanted.retain(|(app, executor, epoch, handler), n| {
-            self.hub.reserve(*app, executor, *epoch, handler, *n)
-        });
-        placed.into_iter().filter(|run| wanted.contains_key(&slot_of(run))).collect()
-    }
-
     /// Writes the dispatch, then sends what was written.
-    async fn send(&self, placed: Vec<Placed>, now: DateTime<Utc>) -> Result<()> {
+    async fn send(&self, placement: Placement, now: DateTime<Utc>) -> Result<()> {
+        let Placement { runs: placed, cursors } = placement;
         let mut rows: Vec<DispatchRow> = placed
             .iter()
             .map(|run| DispatchRow {
@@ -198,9 +192,7 @@ impl Dispatcher {
             })
             .collect();
         rows.sort_unstable_by_key(|row| row.attempt.run);
-        let cursors: HashMap<JobId, u64> =
-            placed.iter().filter_map(|run| Some((run.pick.job, run.cursor?))).collect();
-        let batch = DispatchBatch { rows, cursors: cursors.into_iter().collect() };
+        let batch = DispatchBatch { rows, cursors };
         metrics().batch("dispatch", batch.rows.len());
         let causes: Vec<RunId> = placed.iter().filter_map(|run| run.pick.caused_by).collect();
         let (given, written) = match self.write(&batch, causes, now).await {
@@ -210,6 +202,7 @@ impl Dispatcher {
                 return Err(fault);
             }
         };
+        self.board.turned(batch.cursors);
         let mut refused = Vec::new();
         for run in placed {
             let Some(attempt) = written.get(&run.pick.attempt.run) else {
@@ -217,7 +210,7 @@ impl Dispatcher {
                 refused.push(run.pick.attempt.run);
                 continue;
             };
-            let sent = self.board.sent(*attempt, &run.executor, run.epoch, run.cursor, now);
+            let sent = self.board.sent(*attempt, &run.executor, run.epoch, now);
             let Some(sent) = sent else {
                 self.unreserve(&run);
                 continue;
@@ -285,47 +278,9 @@ fn tell(sent: &Sent, now: DateTime<Utc>) {
     }
 }
 
-fn slot_of(run: &Placed) -> (AppId, Arc<str>, u64, String) {
-    (run.app, run.executor.clone(), run.epoch, run.handler.clone())
-}
-
 fn overlap(others: &[RunId]) -> String {
     match others.first() {
         Some(other) => format!("run {other} of the job had not ended (overlap policy SKIP)"),
         None => "another run of the job had not ended (overlap policy SKIP)".to_owned(),
     }
-}
-
-/// Gives each run of a lane an executor by its route, as long as there are free slots.
-fn assign(lane: &LaneKey, candidates: &[Candidate], heads: Vec<Pick>) -> Vec<Placed> {
-    let mut choices: Vec<Choice> = candidates
-        .iter()
-        .map(|candidate| Choice {
-            row: candidate.row,
-            free: candidate.free,
-            slots: candidate.slots,
-        })
-        .collect();
-    let mut cursors: HashMap<JobId, u64> = HashMap::new();
-    let mut placed = Vec::with_capacity(heads.len());
-    for pick in heads {
-        let cursor = cursors.get(&pick.job).copied().unwrap_or(pick.cursor);
-        let state = RouteState { cursor, random: rand::random() };
-        let Some(index) = route::pick(pick.route, &choices, state) else { break };
-        choices[index].free -= 1;
-        let chosen = &candidates[index];
-        let moved = (pick.route == RouteStrategy::RoundRobin).then(|| chosen.row.unsigned_abs());
-        if let Some(cursor) = moved {
-            cursors.insert(pick.job, cursor);
-        }
-        placed.push(Placed {
-            app: lane.app,
-            handler: lane.handler.clone(),
-            executor: chosen.name.clone(),
-            epoch: chosen.epoch,
-            cursor: moved,
-            pick,
-        });
-    }
-    placed
 }

@@ -56,10 +56,16 @@ pub struct Candidate {
     pub epoch: u64,
     /// Runs of the handler it can take now; may be 0.
     pub free: u32,
+    /// Runs of any handlers it can take now.
+    pub room: u32,
+    /// Its slots in use.
+    pub used: u32,
     /// Its slots in all.
     pub slots: u32,
-    /// 0..1, the larger of its used share of slots and its processor's load.
-    pub busy: f32,
+    /// Load of its processor, 0..1; 0 when it tells none.
+    pub cpu: f32,
+    /// Its heartbeat is overdue, not yet for so long that it counts as suspect.
+    pub silent: bool,
 }
 
 /// A request to stop an attempt.
@@ -202,14 +208,27 @@ impl Hub {
         handler: &str,
         labels: &BTreeMap<String, String>,
     ) -> Vec<Candidate> {
+        let heard_after = self.clock.elapsed().saturating_sub(self.settings.silence());
         let table = self.table.read();
         let links = table.of_app(app);
-        links.filter_map(|link| candidate(link, handler, labels)).collect()
+        links.filter_map(|link| candidate(link, handler, labels, heard_after)).collect()
     }
 
     /// Whether any connected executor of the app offers the handler, able to take it or not.
     pub fn offers(&self, app: AppId, handler: &str) -> bool {
         self.table.read().of_app(app).any(|link| link.session.lock().offers(handler))
+    }
+
+    /// Why an executor takes no run of the handler now, as a predicate; None when it does.
+    pub fn hindrance(
+        &self,
+        app: AppId,
+        executor: &str,
+        handler: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Option<&'static str> {
+        let Some(link) = self.current(app, executor) else { return Some("is not connected") };
+        link.session.lock().hindrance(handler, labels)
     }
 
     /// Executors of the app that offer the handler and carry the labels, whether or not they take
@@ -395,6 +414,7 @@ fn candidate(
     link: &Arc<Link>,
     handler: &str,
     labels: &BTreeMap<String, String>,
+    heard_after: Duration,
 ) -> Option<Candidate> {
     let session = link.session.lock();
     let free = session.offer(handler, labels)?;
@@ -406,7 +426,10 @@ fn candidate(
         name: link.origin.executor.clone(),
         epoch: link.origin.epoch,
         free: free.min(room),
+        room: session.free_slots().min(room),
+        used: session.slots().saturating_sub(session.free_slots()),
         slots: session.slots(),
-        busy: session.busy_share(),
+        cpu: session.vitals().cpu.unwrap_or(0.0),
+        silent: session.heard().elapsed < heard_after,
     })
 }

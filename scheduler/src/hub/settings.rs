@@ -85,6 +85,14 @@ pub struct HubSettings {
     pub touch_interval: Duration,
 }
 
+impl HubSettings {
+    /// Silence from which a heartbeat is overdue: half an interval more than the interval, which
+    /// executors vary by a tenth.
+    pub fn silence(&self) -> Duration {
+        self.heartbeat_interval * 3 / 2
+    }
+}
+
 impl Default for HubSettings {
     fn default() -> Self {
         Self {

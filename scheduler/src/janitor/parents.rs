@@ -56,16 +56,17 @@ impl Janitor {
                 Contact::Since(at) => at.max(recovered_at),
                 Contact::Unknown => recovered_at,
             };
-            let heads = self.board.head(&lane, UNREACHABLE_MAX);
-            let ids: Vec<RunId> = heads.iter().map(|pick| pick.attempt.run).collect();
+            let target = lane.target.clone();
+            let heads = self.board.heads(&[(lane, UNREACHABLE_MAX)], UNREACHABLE_MAX);
+            let ids: Vec<RunId> = heads.iter().map(|(_, pick)| pick.attempt.run).collect();
             for row in self.store.open_runs(&ids).await? {
                 let Some(spec) = self.board.spec_of(row.id) else { continue };
                 let patience = self.board.lost_after(&row, &spec).unwrap_or(self.rules.lost_after);
                 let over = now >= (since + patience).max(grace_ends);
                 if over && row.is_bound_shard() && row.state == RunState::Queued {
                     let why = format!(
-                        "executor {}, the only one it may go to, was out of contact for {patience:?}",
-                        lane.target
+                        "executor {target}, the only one it may go to, was out of contact for \
+                         {patience:?}"
                     );
                     verdicts.ends.push(given_up(&row, why));
                 }

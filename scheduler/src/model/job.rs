@@ -118,6 +118,13 @@ pub enum RouteStrategy {
     LeastLoaded,
 }
 
+impl RouteStrategy {
+    /// Goes by what earlier runs of the job got, which is stored.
+    pub fn remembers(self) -> bool {
+        matches!(self, Self::RoundRobin | Self::LeastFrequentlyUsed | Self::LeastRecentlyUsed)
+    }
+}
+
 /// Where a run may go.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

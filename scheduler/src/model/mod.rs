@@ -14,6 +14,7 @@ pub mod misfire;
 pub mod plan;
 pub mod principal;
 pub mod retry;
+pub mod route;
 pub mod run;
 pub mod schedule;
 pub mod shards;

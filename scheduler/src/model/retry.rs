@@ -50,11 +50,21 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// The wait after an attempt ended, of a run that had lost `lost_before` attempts then. A
+    /// failure's wait grows with the failures only, a loss's (`lost`) with the losses only.
+    pub fn wait(&self, attempt: u32, lost_before: u32, lost: bool, random: f64) -> Duration {
+        let number =
+            if lost { lost_before.saturating_add(1) } else { attempt.saturating_sub(lost_before) };
+        self.backoff(number, random)
+    }
+
     /// The wait after attempt number `attempt` (1-based) failed; `random` in 0..1 sets the jitter:
     /// the wait lies within ± jitter of the backoff, then under `max_backoff`.
     pub fn backoff(&self, attempt: u32, random: f64) -> Duration {
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
-        let base = self.initial_backoff.as_secs_f64() * self.multiplier.max(1.0).powi(exponent);
+        // A growth beyond all numbers times no wait at all is no number.
+        let growth = self.multiplier.max(1.0).powi(exponent).min(f64::MAX);
+        let base = self.initial_backoff.as_secs_f64() * growth;
         let cap = self.max_backoff.as_secs_f64();
         let spread = f64::from(self.jitter.clamp(0.0, 1.0)) * (2.0 * random - 1.0);
         let wait = (base.min(cap) * (1.0 + spread)).clamp(0.0, cap);
@@ -81,5 +91,29 @@ mod tests {
         assert_eq!(policy.backoff(1, 0.0).as_millis(), 799);
         assert_eq!(policy.backoff(1, 1.0).as_millis(), 1_200);
         assert_eq!(policy.backoff(20, 1.0), policy.max_backoff);
+    }
+
+    #[test]
+    fn no_wait_stays_no_wait_however_many_attempts_there_were() {
+        let policy = RetryPolicy {
+            initial_backoff: Duration::ZERO,
+            multiplier: 100.0,
+            ..RetryPolicy::default()
+        };
+        for attempt in [1, 2, 1_000, u32::MAX] {
+            assert_eq!(policy.backoff(attempt, 1.0), Duration::ZERO, "{attempt}");
+        }
+    }
+
+    #[test]
+    fn losses_and_failures_each_have_a_wait_of_their_own() {
+        let policy = RetryPolicy { jitter: 0.0, ..RetryPolicy::default() };
+        let wait = |attempt, lost_before, lost| policy.wait(attempt, lost_before, lost, 0.5);
+        // Attempts 1 and 2 were lost, 3 and 4 failed, 5 was lost.
+        assert_eq!(wait(1, 0, true).as_secs(), 1);
+        assert_eq!(wait(2, 1, true).as_secs(), 2);
+        assert_eq!(wait(3, 2, false).as_secs(), 1);
+        assert_eq!(wait(4, 2, false).as_secs(), 2);
+        assert_eq!(wait(5, 2, true).as_secs(), 4);
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     job::LostPolicy,
     retry::RetryPolicy,
-    run::{CODE_SHUTDOWN, Failure, KillReason, OpenRun, Outcome, RunState},
+    run::{CODE_SHUTDOWN, CODE_TIMEOUT, Failure, KillReason, OpenRun, Outcome, RunState},
 };
 
 /// What decides besides the event: where the run stands.
@@ -124,17 +124,19 @@ pub fn transition(
         (S::Dispatched | S::Running | S::Queued, Event::Result { outcome, failure }) => {
             unasked_result(run, retry, *outcome, failure.as_ref())
         }
-        (S::Canceling, Event::Result { outcome, .. }) => match outcome {
+        (S::Canceling, Event::Result { outcome, failure }) => match outcome {
             Outcome::Succeeded => Verdict::End(S::Succeeded),
             Outcome::Failed => Verdict::End(S::Failed),
-            Outcome::Canceled | Outcome::TimedOut | Outcome::Lost => stopped(run, retry),
+            Outcome::Canceled | Outcome::TimedOut | Outcome::Lost => {
+                stopped(run, retry, failure.as_ref())
+            }
         },
         (
             S::Canceling,
             Event::NotHeld | Event::Rejected | Event::KillNotFound | Event::ExecutorLost,
-        ) => stopped(run, retry),
+        ) => stopped(run, retry, None),
         (S::Canceling, Event::GraceOver) if run.kill_reason == Some(KillReason::Timeout) => {
-            stopped(run, retry)
+            stopped(run, retry, None)
         }
         _ => Verdict::Refused,
     }
@@ -180,7 +182,9 @@ fn unasked_result(
         Outcome::Canceled => Verdict::End(RunState::Canceled),
         Outcome::Failed if may_retry(run, retry, failure) => Verdict::RetryWait { lost: false },
         Outcome::Failed => Verdict::End(RunState::Failed),
-        Outcome::TimedOut if may_retry(run, retry, failure) => Verdict::RetryWait { lost: false },
+        Outcome::TimedOut if may_retry_timeout(run, retry, failure) => {
+            Verdict::RetryWait { lost: false }
+        }
         Outcome::TimedOut => Verdict::End(RunState::TimedOut),
         // Only the scheduler may say so; from an executor it is a failure it could not name.
         Outcome::Lost => Verdict::End(RunState::Failed),
@@ -188,15 +192,21 @@ fn unasked_result(
 }
 
 /// A kill took effect (T15, T17).
-fn stopped(run: Standing, retry: &RetryPolicy) -> Verdict {
+fn stopped(run: Standing, retry: &RetryPolicy, failure: Option<&Failure>) -> Verdict {
     if run.kill_reason != Some(KillReason::Timeout) {
         return Verdict::End(RunState::Canceled);
     }
-    if may_retry(run, retry, None) {
+    if may_retry_timeout(run, retry, failure) {
         Verdict::RetryWait { lost: false }
     } else {
         Verdict::End(RunState::TimedOut)
     }
+}
+
+/// A timeout goes by its own code, whatever the executor called its end.
+fn may_retry_timeout(run: Standing, retry: &RetryPolicy, failure: Option<&Failure>) -> bool {
+    let listed = retry.non_retryable_codes.iter().any(|code| code == CODE_TIMEOUT);
+    !listed && may_retry(run, retry, failure)
 }
 
 fn may_retry(run: Standing, retry: &RetryPolicy, failure: Option<&Failure>) -> bool {

@@ -105,8 +105,8 @@ pub(super) fn decide(
         Verdict::RetryWait { lost } => {
             let end = attempt_end(run, what, acked_at);
             let asked = end.failure.as_ref().and_then(|failure| failure.retry_after);
-            let number = if lost { run.lost + 1 } else { run.attempt.saturating_sub(run.lost) };
-            let wait = asked.unwrap_or_else(|| spec.retry.backoff(number, random));
+            let wait =
+                asked.unwrap_or_else(|| spec.retry.wait(run.attempt, run.lost, lost, random));
             let how = PutBackHow::NextAttempt { end, lost };
             put_back(run, from, now + wait, words(what), how)
         }

@@ -2,6 +2,24 @@
 
 use super::Choice;
 
-pub(super) fn pick(choices: &[Choice]) -> Option<usize> {
+pub(super) fn pick(choices: &[Choice<'_>]) -> Option<usize> {
     choices.iter().rposition(|choice| choice.free > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::testing::free;
+
+    #[test]
+    fn the_newest_with_a_free_slot_is_picked() {
+        for (slots, expected) in [
+            ([1, 1, 1, 1], Some(3)),
+            ([1, 1, 1, 0], Some(2)),
+            ([1, 0, 0, 0], Some(0)),
+            ([0, 0, 0, 0], None),
+        ] {
+            assert_eq!(pick(&free(&slots)), expected, "{slots:?}");
+        }
+    }
 }

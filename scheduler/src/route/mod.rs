@@ -1,115 +1,159 @@
 //! Which of the eligible executors gets a run: one pure file per strategy.
+//!
+//! An executor without a free slot is passed over, but for the consistent hash, whose runs wait for
+//! the one executor that has their key.
 
+mod busyover;
+mod consistent_hash;
+mod failover;
 mod first;
 mod last;
+mod least_frequently_used;
 mod least_loaded;
+mod least_recently_used;
 mod random;
 mod round_robin;
 
-use crate::model::job::RouteStrategy;
+use crate::model::{job::RouteStrategy, route::RouteCursor};
+
+pub use consistent_hash::owner;
 
 /// What a strategy may look at of an executor.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Choice {
+pub struct Choice<'a> {
     /// Registration row: orders executors by age.
     pub row: i64,
-    /// Free slots for the run's handler; one without any is never chosen.
+    /// Its name in the app.
+    pub name: &'a str,
+    /// Runs of the handler that it can take now; one without any is never chosen.
     pub free: u32,
+    /// Slots in use.
+    pub used: u32,
     /// All its slots.
     pub slots: u32,
+    /// Load of its processor, 0..1; 0 when it tells none.
+    pub cpu: f32,
+    /// A heartbeat of it is overdue.
+    pub silent: bool,
 }
 
-/// What a strategy may remember and roll.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RouteState {
-    /// Row of the executor chosen last by round robin; 0 before the first.
-    pub cursor: u64,
+impl Choice<'_> {
+    fn key(&self) -> u64 {
+        self.row.unsigned_abs()
+    }
+}
+
+/// What the job says, what its route remembers, and a roll of the dice.
+#[derive(Clone, Copy, Debug)]
+pub struct RouteState<'a> {
+    /// Where the job's route stands.
+    pub cursor: &'a RouteCursor,
+    /// Key of the consistent hash.
+    pub key: &'a str,
+    /// Share of slots or processor above which busyover passes an executor over; 0 means 1.
+    pub busy_threshold: f32,
     /// 0..1.
     pub random: f64,
 }
 
-/// Picks one of `choices`, which are ordered by row; `None` when no one has a free slot.
-pub fn pick(route: RouteStrategy, choices: &[Choice], state: RouteState) -> Option<usize> {
+/// Picks one of `choices`, which are ordered by row; `None` when the run must wait.
+pub fn pick(route: RouteStrategy, choices: &[Choice<'_>], state: RouteState<'_>) -> Option<usize> {
     match route {
+        RouteStrategy::RoundRobin => round_robin::pick(choices, state.cursor.turn),
         RouteStrategy::Random => random::pick(choices, state.random),
-        RouteStrategy::First | RouteStrategy::Failover => first::pick(choices),
+        RouteStrategy::First => first::pick(choices),
         RouteStrategy::Last => last::pick(choices),
+        RouteStrategy::ConsistentHash => consistent_hash::pick(choices, state.key),
+        RouteStrategy::LeastFrequentlyUsed => least_frequently_used::pick(choices, state.cursor),
+        RouteStrategy::LeastRecentlyUsed => least_recently_used::pick(choices, state.cursor),
+        RouteStrategy::Failover => failover::pick(choices),
+        RouteStrategy::Busyover => busyover::pick(choices, state.busy_threshold),
         RouteStrategy::LeastLoaded => least_loaded::pick(choices),
-        // The API refuses the strategies that are not built; a job from a newer server goes round.
-        RouteStrategy::RoundRobin
-        | RouteStrategy::ConsistentHash
-        | RouteStrategy::LeastFrequentlyUsed
-        | RouteStrategy::LeastRecentlyUsed
-        | RouteStrategy::Busyover => round_robin::pick(choices, state.cursor),
+    }
+}
+
+/// Notes that `choices[chosen]` got a run; true when the route remembers it.
+pub fn note(
+    route: RouteStrategy,
+    choices: &[Choice<'_>],
+    chosen: usize,
+    cursor: &mut RouteCursor,
+) -> bool {
+    let row = choices[chosen].key();
+    match route {
+        RouteStrategy::RoundRobin => cursor.turn = row,
+        RouteStrategy::LeastFrequentlyUsed | RouteStrategy::LeastRecentlyUsed => {
+            let floor = least_frequently_used::floor(choices, cursor);
+            cursor.count(row, choices.iter().map(Choice::key), floor);
+        }
+        _ => return false,
+    }
+    true
+}
+
+#[cfg(test)]
+mod testing {
+    use super::*;
+
+    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+    /// Executors `a`, `b`, … with rows 10, 20, … of four slots, so many of them free.
+    pub(super) fn free(free: &[u32]) -> Vec<Choice<'static>> {
+        let rows = free.iter().zip([10, 20, 30, 40]).zip(NAMES);
+        rows.map(|((free, row), name)| Choice {
+            row,
+            name,
+            free: *free,
+            used: 4_u32.saturating_sub(*free),
+            slots: 4,
+            cpu: 0.0,
+            silent: false,
+        })
+        .collect()
+    }
+
+    pub(super) fn go(route: RouteStrategy, choices: &[Choice<'_>], random: f64) -> Option<usize> {
+        let cursor = RouteCursor { turn: 20, uses: None };
+        let state = RouteState { cursor: &cursor, key: "job", busy_threshold: 0.0, random };
+        pick(route, choices, state)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn choices(free: &[u32]) -> Vec<Choice> {
-        let rows = free.iter().zip([10, 20, 30, 40]);
-        rows.map(|(free, row)| Choice { row, free: *free, slots: 4 }).collect()
-    }
-
-    fn go(route: RouteStrategy, free: &[u32], cursor: u64, random: f64) -> Option<usize> {
-        pick(route, &choices(free), RouteState { cursor, random })
-    }
-
-    #[test]
-    fn each_strategy_picks_by_its_rule() {
-        use RouteStrategy as R;
-        let table = [
-            (R::RoundRobin, [1, 1, 1, 1], 0, Some(0)),
-            (R::RoundRobin, [1, 1, 1, 1], 10, Some(1)),
-            (R::RoundRobin, [1, 1, 1, 1], 40, Some(0)),
-            (R::RoundRobin, [1, 1, 0, 1], 20, Some(3)),
-            (R::RoundRobin, [1, 0, 0, 0], 10, Some(0)),
-            // The executor chosen last is gone: the next by age takes over.
-            (R::RoundRobin, [1, 1, 1, 1], 25, Some(2)),
-            (R::First, [0, 2, 1, 1], 0, Some(1)),
-            (R::Failover, [1, 2, 1, 1], 0, Some(0)),
-            (R::Last, [1, 1, 1, 0], 0, Some(2)),
-            (R::LeastLoaded, [1, 3, 2, 0], 0, Some(1)),
-            (R::LeastLoaded, [2, 2, 2, 2], 0, Some(0)),
-        ];
-        for (route, free, cursor, expected) in table {
-            assert_eq!(go(route, &free, cursor, 0.0), expected, "{route:?} {free:?} {cursor}");
-        }
-    }
+    use RouteStrategy as R;
 
     #[test]
     fn nobody_is_picked_when_all_are_full_or_none_is_there() {
-        use RouteStrategy as R;
-        for route in [R::RoundRobin, R::Random, R::First, R::Last, R::LeastLoaded] {
-            assert_eq!(go(route, &[0, 0, 0, 0], 20, 0.9), None, "{route:?}");
-            assert_eq!(go(route, &[], 20, 0.9), None, "{route:?}");
+        for route in [
+            R::RoundRobin,
+            R::Random,
+            R::First,
+            R::Last,
+            R::ConsistentHash,
+            R::LeastFrequentlyUsed,
+            R::LeastRecentlyUsed,
+            R::Failover,
+            R::Busyover,
+            R::LeastLoaded,
+        ] {
+            assert_eq!(testing::go(route, &testing::free(&[0, 0, 0, 0]), 0.9), None, "{route:?}");
+            assert_eq!(testing::go(route, &[], 0.9), None, "{route:?}");
+            let one = testing::free(&[1]);
+            assert_eq!(testing::go(route, &one, 0.9), Some(0), "{route:?}");
         }
     }
 
     #[test]
-    fn round_robin_over_four_executors_is_exact() {
-        let all = choices(&[1, 1, 1, 1]);
-        let mut counts = [0; 4];
-        let mut cursor = 0;
-        for _ in 0..4_000 {
-            let state = RouteState { cursor, random: 0.0 };
-            let chosen = pick(RouteStrategy::RoundRobin, &all, state).expect("all are free");
-            cursor = all[chosen].row as u64;
-            counts[chosen] += 1;
-        }
-        assert_eq!(counts, [1_000; 4]);
-    }
-
-    #[test]
-    fn random_reaches_all_free_executors_and_only_those() {
-        let mut seen = [0; 4];
-        for step in 0..400 {
-            let random = f64::from(step) / 400.0;
-            seen[go(RouteStrategy::Random, &[1, 0, 1, 1], 0, random).expect("some are free")] += 1;
-        }
-        assert_eq!(seen[1], 0);
-        assert!(seen[0] > 100 && seen[2] > 100 && seen[3] > 100, "{seen:?}");
+    fn only_routes_that_go_by_earlier_runs_remember_them() {
+        let choices = testing::free(&[1, 1]);
+        let mut cursor = RouteCursor::default();
+        assert!(!note(R::Random, &choices, 1, &mut cursor));
+        assert_eq!(cursor, RouteCursor::default());
+        assert!(note(R::RoundRobin, &choices, 1, &mut cursor));
+        assert_eq!((cursor.turn, &cursor.uses), (20, &None));
+        assert!(note(R::LeastRecentlyUsed, &choices, 0, &mut cursor));
+        assert_eq!(cursor.of(10).map(|used| (used.count, used.last)), Some((1, 1)));
     }
 }

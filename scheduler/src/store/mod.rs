@@ -198,8 +198,8 @@ pub trait Store: AlarmStore + FamilyStore + ScheduleStore {
         now: DateTime<Utc>,
     ) -> Result<Vec<AttemptRef>>;
 
-    /// Stored cursors of round-robin routes of the jobs.
-    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>>;
+    /// Where the jobs' routes stand, for those that ever remembered anything.
+    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, RouteCursor)>>;
 
     // ---- changes of runs, guarded by state and fence -----------------------------------------
 

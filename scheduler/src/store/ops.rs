@@ -17,7 +17,7 @@ use crate::model::{
     shards::Tally,
 };
 
-pub use crate::model::run::NewRun;
+pub use crate::model::{route::RouteCursor, run::NewRun};
 pub use alarms::*;
 pub use entities::*;
 pub use follow::*;
@@ -158,8 +158,8 @@ pub struct DispatchRow {
 pub struct Dispatch {
     /// The runs.
     pub rows: Vec<DispatchRow>,
-    /// Round-robin cursors after these runs, per job.
-    pub cursors: Vec<(JobId, u64)>,
+    /// Where the routes of their jobs stand after these runs; only of routes that remember.
+    pub cursors: Vec<(JobId, RouteCursor)>,
 }
 
 /// An acknowledged attempt.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use clawjob_proto::v1::{Failure, Outcome, RunCommand, RunResult};
 use clawjob_scheduler::model::{
     job::JobSpec,
     retry::RetryPolicy,
@@ -31,4 +32,76 @@ async fn attempts_begin_after_a_growing_wait_and_the_last_one_decides() {
         .map(|e| (e.at - at("2026-06-10T12:00:00Z")).num_seconds())
         .collect();
     assert_eq!(began, [0, 10, 40, 130]);
+}
+
+fn failing(code: &str, change: impl FnOnce(&mut Failure)) -> Act {
+    let mut failure = Failure { code: code.to_owned(), ..Failure::default() };
+    change(&mut failure);
+    let outcome = Outcome::Failed.into();
+    let result = RunResult { outcome, failure: Some(failure), ..RunResult::default() };
+    Act::End(TimeDelta::zero(), Box::new(result))
+}
+
+#[tokio::test]
+async fn a_handler_says_how_long_to_wait_or_that_waiting_is_no_use() {
+    let mut world = World::new(at("2026-06-10T12:00:00Z")).await;
+    let retry = RetryPolicy { max_attempts: 10, jitter: 0.0, ..RetryPolicy::default() };
+    let job = world.job("picky", JobSpec { retry, ..JobSpec::default() }).await;
+    let script = |command: &RunCommand, _| match command.r#ref.as_ref().map(|r| r.attempt) {
+        Some(1) => failing("LATER", |failure| {
+            failure.retry_after = Some(prost_types::Duration { seconds: 90, nanos: 0 });
+        }),
+        Some(2) => failing("AGAIN", |_| {}),
+        _ => failing("HOPELESS", |failure| failure.non_retryable = true),
+    };
+    world.worker("one", 4, Box::new(script)).await;
+    let run = world.trigger(&job, RunExtra::default()).await;
+    world.pass(TimeDelta::minutes(5)).await;
+    let ended = world.run(run).await;
+    assert_eq!(ended.run.state, RunState::Failed);
+    assert_eq!(ended.failure.as_ref().map(|failure| failure.code.as_str()), Some("HOPELESS"));
+    let began: Vec<i64> =
+        world.ledger[&run].iter().map(|e| (e.at - ended.run.fire_at).num_seconds()).collect();
+    assert_eq!(began, [0, 90, 92], "the wait asked for, then the second of the policy");
+    let codes: Vec<String> =
+        ended.attempts.iter().map(|a| a.failure.clone().unwrap_or_default().code).collect();
+    assert_eq!(codes, ["LATER", "AGAIN", "HOPELESS"], "all attempts belong to the one run");
+}
+
+#[tokio::test]
+async fn losses_count_by_themselves_and_end_the_run_as_lost() {
+    let mut world = World::new(at("2026-06-10T12:00:00Z")).await;
+    let retry = RetryPolicy { max_attempts: 2, max_lost: 2, ..RetryPolicy::default() };
+    let job = world.job("poison", JobSpec { retry, ..JobSpec::default() }).await;
+    let run = world.trigger(&job, RunExtra::default()).await;
+    for name in ["one", "two", "three"] {
+        world.worker(name, 1, Box::new(|_, _| Act::Forever)).await;
+        world.pass(TimeDelta::seconds(10)).await;
+        world.lose(name);
+        world.pass(TimeDelta::minutes(3)).await;
+    }
+    let ended = world.run(run).await;
+    assert_eq!(ended.run.state, RunState::Lost);
+    assert_eq!((ended.attempts.len(), ended.run.lost), (3, 2));
+    let places: Vec<_> = world.ledger[&run].iter().map(|e| e.executor.as_str()).collect();
+    assert_eq!(places, ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn a_loss_uses_up_none_of_the_attempts() {
+    let mut world = World::new(at("2026-06-10T12:00:00Z")).await;
+    let retry = RetryPolicy { max_attempts: 2, max_lost: 3, ..RetryPolicy::default() };
+    let job = world.job("unlucky", JobSpec { retry, ..JobSpec::default() }).await;
+    let run = world.trigger(&job, RunExtra::default()).await;
+    for name in ["one", "two"] {
+        world.worker(name, 1, Box::new(|_, _| Act::Forever)).await;
+        world.pass(TimeDelta::seconds(10)).await;
+        world.lose(name);
+        world.pass(TimeDelta::minutes(3)).await;
+    }
+    world.worker("three", 1, Box::new(|_, _| failing("NO_LUCK", |_| {}))).await;
+    world.pass(TimeDelta::minutes(3)).await;
+    let ended = world.run(run).await;
+    assert_eq!(ended.run.state, RunState::Failed);
+    assert_eq!(ended.attempts.len(), 4, "two lost, two failed");
 }

@@ -126,7 +126,7 @@ forward! {
     async fn plan(&self, plan: &Plan, now: DateTime<Utc>) -> Result<Planned>;
     async fn dispatch(&self, batch: &Dispatch, now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
     async fn wake_retries(&self, runs: &[AttemptRef], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
-    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>>;
+    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, RouteCursor)>>;
     async fn ack_runs(&self, acks: &[Ack]) -> Result<Vec<AttemptRef>>;
     async fn end_runs(&self, ends: &[EndRun], now: DateTime<Utc>) -> Result<Vec<EndAnswer>>;
     async fn put_back(&self, runs: &[PutBack], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;

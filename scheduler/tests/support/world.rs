@@ -43,6 +43,8 @@ use super::flaky::Flaky;
 
 /// Longest jump of the clock: heartbeats must keep coming.
 pub const STEP_MAX: TimeDelta = TimeDelta::seconds(5);
+/// Longest jump while there are no executors.
+const EMPTY_STEP_MAX: TimeDelta = TimeDelta::seconds(60);
 /// Rounds in which everybody may act at one instant before the clock moves on.
 const ROUNDS_MAX: usize = 200;
 
@@ -390,8 +392,9 @@ impl World {
         let plan = self.board.next_fire().map(|fire| fire - plan_ahead);
         let done = self.workers.iter().filter(|worker| !worker.gone);
         let done = done.filter_map(|worker| worker.ends.first_key_value()).map(|(key, _)| key.0);
-        let events = [plan, self.board.next_wake(), done.min(), Some(now + STEP_MAX)];
-        let next = events.into_iter().flatten().min().unwrap_or(now + STEP_MAX);
+        let most = now + if self.workers.is_empty() { EMPTY_STEP_MAX } else { STEP_MAX };
+        let events = [plan, self.board.next_wake(), done.min(), Some(most)];
+        let next = events.into_iter().flatten().min().unwrap_or(most);
         next.max(now + TimeDelta::milliseconds(20))
     }
 

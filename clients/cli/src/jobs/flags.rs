@@ -68,6 +68,9 @@ pub(super) struct PlaceFlags {
     /// Key for the route consistent-hash
     #[arg(long, value_name = "KEY")]
     pub(super) route_key: Option<String>,
+    /// For the route busyover: an executor above this share of used slots or processor is busy
+    #[arg(long, value_name = "SHARE")]
+    pub(super) busy_threshold: Option<f32>,
     /// Only executors with this label; KEY- drops the demand; repeatable
     #[arg(long = "require", value_name = "KEY=VALUE")]
     pub(super) required: Vec<String>,
@@ -100,6 +103,15 @@ pub(super) struct FailFlags {
     /// No wait is longer
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub(super) max_backoff: Option<Duration>,
+    /// Share of each wait that is random, from 0 to 1
+    #[arg(long, value_name = "SHARE")]
+    pub(super) jitter: Option<f32>,
+    /// Never repeat an attempt that failed with this code; repeatable; an empty value clears the list
+    #[arg(long, value_name = "CODE")]
+    pub(super) no_retry: Vec<String>,
+    /// How often a run may lose its executor before it ends as lost
+    #[arg(long, value_name = "COUNT")]
+    pub(super) max_lost: Option<u32>,
     /// What a run does while its executor is out of contact
     #[arg(long, value_name = "POLICY", value_parser = values::one_of(&DISCONNECTS))]
     pub(super) disconnect: Option<i32>,
@@ -238,12 +250,14 @@ impl PlaceFlags {
         let mut named =
             values::edit_pairs(&self.required, "--require", &mut place.required_labels, faults);
         named |= self.route.is_some() || self.route_key.is_some();
+        named |= self.busy_threshold.is_some();
         named |= self.shards.is_some() || self.broadcast.is_some();
         if !named {
             return;
         }
         place.route = self.route.unwrap_or(before.route);
         place.route_key = self.route_key.clone().unwrap_or(before.route_key);
+        place.busy_threshold = self.busy_threshold.unwrap_or(before.busy_threshold);
         place.shard_total = self.shards.unwrap_or(before.shard_total);
         place.broadcast = self.broadcast.unwrap_or(before.broadcast);
         job.placement = Some(place);
@@ -265,6 +279,13 @@ impl FailFlags {
         set!(paths, self.backoff => retry.initial_backoff, "retry");
         set!(paths, self.backoff_factor => retry.multiplier, "retry");
         set!(paths, self.max_backoff => retry.max_backoff, "retry");
+        set!(paths, self.jitter => retry.jitter, "retry");
+        set!(paths, self.max_lost => retry.max_lost, "retry");
+        if !self.no_retry.is_empty() {
+            let codes = self.no_retry.iter().filter(|code| !code.is_empty());
+            retry.non_retryable_codes = codes.cloned().collect();
+            note(&mut paths, "retry");
+        }
         if paths.iter().any(|path| path == "retry") {
             job.retry = Some(retry);
         }

@@ -124,3 +124,34 @@ fn words_that_the_contract_lacks_are_refused_with_those_it_has() {
     assert!(shown.contains("replace") && shown.contains("queue"), "{shown}");
     assert!(parse(&["--timeout", "5"]).is_err());
 }
+
+#[test]
+fn routes_and_retries_have_a_flag_for_each_of_their_fields() {
+    let mut made = job();
+    let args = [
+        "--route",
+        "busyover",
+        "--route-key",
+        "k",
+        "--busy-threshold",
+        "0.75",
+        "--retries",
+        "3",
+        "--jitter",
+        "0",
+        "--no-retry",
+        "BAD_INPUT",
+        "--no-retry",
+        "TIMEOUT",
+        "--max-lost",
+        "1",
+    ];
+    assert_eq!(apply(&args, &mut made).unwrap(), ["placement", "retry"]);
+    let place = made.placement.clone().unwrap();
+    assert_eq!((place.route_key.as_str(), place.busy_threshold), ("k", 0.75));
+    let retry = made.retry.clone().unwrap();
+    assert_eq!((retry.max_attempts, retry.jitter, retry.max_lost), (4, Some(0.0), 1));
+    assert_eq!(retry.non_retryable_codes, ["BAD_INPUT", "TIMEOUT"]);
+    apply(&["--no-retry", ""], &mut made).unwrap();
+    assert!(made.retry.unwrap().non_retryable_codes.is_empty());
+}

@@ -101,6 +101,8 @@ pub(super) fn fields(job: &Job, zone: &TimeZone) -> Fields {
         ("handler", Cell::from(&job.handler)),
         ("params", show::payload(job.params.as_ref()).into()),
         ("route", word_of!(RouteStrategy, "ROUTE_STRATEGY_", place.route).into()),
+        ("route key", Cell::from(&place.route_key)),
+        ("busy threshold", threshold(place.busy_threshold).into()),
         ("required labels", show::labels(&place.required_labels).into()),
         ("shards", shards.into()),
         ("timeout", span(&job.timeout)),
@@ -140,6 +142,10 @@ fn calendars(job: &Job, of: fn(&Schedule) -> &Vec<String>) -> String {
     names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
+fn threshold(share: f32) -> String {
+    if share == 0.0 { String::new() } else { share.to_string() }
+}
+
 fn dialects(job: &Job) -> String {
     let mut words: Vec<String> = job
         .schedules
@@ -155,6 +161,7 @@ fn retry(job: &Job) -> String {
     let Some(retry) = &job.retry else { return String::new() };
     let mut text = match retry.max_attempts {
         0 | 1 => return "none".into(),
+        2 => "once".into(),
         n => format!("{} times", n - 1),
     };
     if let Some(wait) = &retry.initial_backoff {
@@ -162,6 +169,9 @@ fn retry(job: &Job) -> String {
     }
     if let Some(most) = &retry.max_backoff {
         text += &format!(", at most {}", show::duration(Some(most)));
+    }
+    if !retry.non_retryable_codes.is_empty() {
+        text += &format!(", not for {}", retry.non_retryable_codes.join(", "));
     }
     text
 }

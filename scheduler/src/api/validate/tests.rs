@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::model::{
     ids::{AppId, JobId},
-    job::{JobState, Placement},
+    job::JobState,
     schedule::Dialect,
 };
 
@@ -140,31 +140,30 @@ fn shards_are_bounded_and_no_broadcast() {
 }
 
 #[test]
-fn what_this_server_cannot_do_is_refused_and_never_ignored() {
-    type Change = (&'static str, fn(&mut JobSpec));
-    let changes: &[Change] = &[
-        ("job.overlap", |spec| spec.overlap = OverlapPolicy::Replace),
-        ("job.placement.route", |spec| spec.placement.route = RouteStrategy::ConsistentHash),
-        ("job.placement.route", |spec| spec.placement.route = RouteStrategy::Failover),
-        ("job.placement.route_key", |spec| spec.placement.route_key = "k".to_owned()),
-        ("job.placement.busy_threshold", |spec| spec.placement.busy_threshold = 0.5),
-    ];
-    for &(field, change) in changes {
-        let (reason, message) = fault(change);
-        assert_eq!(reason, NOT_SUPPORTED, "{message}");
-        let wanted = format!("{field}: is not supported by this server yet");
-        assert!(message.starts_with(&wanted), "{message}");
-    }
-    for route in [
-        RouteStrategy::RoundRobin,
-        RouteStrategy::Random,
-        RouteStrategy::First,
-        RouteStrategy::Last,
-        RouteStrategy::LeastLoaded,
+fn what_a_route_goes_by_is_bounded() {
+    for (threshold, fine) in [
+        (0.0, true),
+        (0.5, true),
+        (1.0, true),
+        (-0.1, false),
+        (1.01, false),
+        (f32::NAN, false),
+        (f32::INFINITY, false),
     ] {
-        let placement = Placement { route, ..Placement::default() };
-        check(&mut JobSpec { placement, ..good() }).expect("supported");
+        let mut spec = good();
+        spec.placement.busy_threshold = threshold;
+        assert_eq!(check(&mut spec).is_ok(), fine, "{threshold}");
     }
+    let (_, message) = fault(|spec| {
+        spec.placement.busy_threshold = 2.0;
+        spec.placement.route_key = "x".repeat(ROUTE_KEY_MAX + 1);
+        spec.placement.required_labels = [(String::new(), String::new())].into();
+    });
+    for field in ["busy_threshold", "route_key", "required_labels[\"\"]"] {
+        assert!(message.contains(&format!("job.placement.{field}: ")), "{field}: {message}");
+    }
+    let (_, message) = fault(|spec| spec.placement.route_key = "a\nb".to_owned());
+    assert!(message.starts_with("job.placement.route_key: "), "{message}");
 }
 
 #[test]

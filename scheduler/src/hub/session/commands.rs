@@ -47,6 +47,27 @@ impl Session {
         self.takes_runs() && self.handlers.get(handler).is_some_and(HandlerState::takes_runs)
     }
 
+    /// Why it takes no run of the handler now, as a predicate; None when it does.
+    pub fn hindrance(
+        &self,
+        handler: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Option<&'static str> {
+        let state = self.handlers.get(handler);
+        let reasons = [
+            (self.ended, "is not connected"),
+            (state.is_none(), "does not offer the handler"),
+            (!self.fits(handler, labels), "lacks labels that the job asks for"),
+            (self.cordoned, "is cordoned"),
+            (self.suspect, "is out of contact"),
+            (self.is_draining(), "is leaving"),
+            (state.is_some_and(|state| state.paused), "has paused the handler"),
+            (state.is_some_and(|state| state.refused_until.is_some()), "refused the handler"),
+            (self.free(handler) == 0, "has no free slot"),
+        ];
+        reasons.into_iter().find(|(holds, _)| *holds).map(|(_, why)| why)
+    }
+
     /// Runs of the handler that it can take now.
     pub fn free(&self, handler: &str) -> u32 {
         if self.takes(handler) { self.handlers.get(handler).map_or(0, |s| self.room(s)) } else { 0 }
@@ -81,12 +102,6 @@ impl Session {
             return 0;
         }
         self.slots.saturating_sub(self.blocked).saturating_sub(self.running + self.reserved)
-    }
-
-    /// How busy it is: the larger of its used share of slots and its processor's load.
-    pub fn busy_share(&self) -> f32 {
-        let used = self.slots.saturating_sub(self.free_slots()) as f32 / self.slots.max(1) as f32;
-        used.max(self.vitals.cpu.unwrap_or(0.0))
     }
 
     /// Its slots in all.

@@ -195,3 +195,35 @@ fn a_code_that_the_job_lists_is_not_retried() {
     assert_eq!(answer("BAD_INPUT"), Verdict::End(RunState::Failed));
     assert_eq!(answer("OTHER"), Verdict::RetryWait { lost: false });
 }
+
+#[test]
+fn a_timeout_goes_by_its_own_code_whoever_found_it() {
+    let codes = vec![CODE_TIMEOUT.to_owned()];
+    let listed =
+        RetryPolicy { max_attempts: 5, non_retryable_codes: codes, ..RetryPolicy::default() };
+    let free = RetryPolicy { max_attempts: 5, ..RetryPolicy::default() };
+    let running = Standing { state: RunState::Running, attempt: 1, lost: 0, kill_reason: None };
+    let overdue =
+        Standing { state: RunState::Canceling, kill_reason: Some(KillReason::Timeout), ..running };
+    let abandoned = Failure { code: "ABANDONED".to_owned(), ..Failure::default() };
+    let result = |outcome, failure| Event::Result { outcome, failure };
+    for (run, event) in [
+        (running, result(Outcome::TimedOut, None)),
+        (running, result(Outcome::TimedOut, Some(abandoned.clone()))),
+        (overdue, result(Outcome::Canceled, None)),
+        (overdue, result(Outcome::TimedOut, Some(abandoned))),
+        (overdue, Event::GraceOver),
+        (overdue, Event::KillNotFound),
+        (overdue, Event::ExecutorLost),
+    ] {
+        let answer = |retry| transition(run, retry, LostPolicy::Retry, &event);
+        assert_eq!(answer(&listed), Verdict::End(RunState::TimedOut), "{event:?}");
+        assert_eq!(answer(&free), Verdict::RetryWait { lost: false }, "{event:?}");
+    }
+    let hopeless = Failure { non_retryable: true, ..Failure::default() };
+    let event = result(Outcome::TimedOut, Some(hopeless));
+    for run in [running, overdue] {
+        let answer = transition(run, &free, LostPolicy::Retry, &event);
+        assert_eq!(answer, Verdict::End(RunState::TimedOut), "the handler says that it is no use");
+    }
+}

@@ -13,11 +13,12 @@ use crate::{
     model::{
         ids::{JobId, PartitionId, RunId},
         job::Job,
+        route::Use,
         run::OpenRun,
     },
     store::{
         Result,
-        ops::{InboxBatch, OpenRuns, RevisionSpec, RunScope},
+        ops::{InboxBatch, OpenRuns, RevisionSpec, RouteCursor, RunScope},
     },
 };
 
@@ -179,14 +180,17 @@ pub(super) async fn show_next_fires(
 pub(super) async fn load_cursors(
     store: &PostgresStore,
     jobs: &[JobId],
-) -> Result<Vec<(JobId, u64)>> {
-    let sql = "SELECT c.job_id, c.cursor FROM unnest($1::bigint[]) AS w (id)
+) -> Result<Vec<(JobId, RouteCursor)>> {
+    let sql = "SELECT c.job_id, c.cursor, c.uses::text FROM unnest($1::bigint[]) AS w (id)
         JOIN route_cursor c ON c.job_id = w.id";
     let ids: Vec<i64> = jobs.iter().map(|job| job.0).collect();
     let found = query(&store.hot().await?, sql, &[&ids]).await?;
     let cursors = found.iter().map(|row| {
         let mut row = Reader::new(row);
-        Ok((JobId(row.get()?), row.number()?))
+        let (job, turn) = (JobId(row.get()?), row.number()?);
+        // Uses that can't be read are counted anew: they must not keep the job from running.
+        let uses = row.json_opt::<Vec<Use>>().ok().flatten().map(Arc::new);
+        Ok((job, RouteCursor { turn, uses }))
     });
     cursors.collect()
 }

@@ -254,7 +254,7 @@ impl Store for PostgresStore {
         owner::wake_retries(self, runs, now).await
     }
 
-    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>> {
+    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, RouteCursor)>> {
         load::load_cursors(self, jobs).await
     }
 

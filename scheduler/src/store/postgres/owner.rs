@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{
     model::{
-        ids::{AttemptRef, PartitionId, RunId},
+        ids::{AttemptRef, JobId, PartitionId, RunId},
         run::{NewRun, Skip},
     },
     store::{
         OWNER_BATCH_MAX, Result, StoreError, Topic,
-        ops::{Advance, Dispatch, Plan, Planned},
+        ops::{Advance, Dispatch, Plan, Planned, RouteCursor},
     },
 };
 
@@ -251,9 +251,10 @@ const DISPATCH: &str = "WITH sent AS (
     ), told AS (
         INSERT INTO run_event (at, changed) SELECT $6, array_agg(id) FROM sent HAVING count(*) > 0
     ), turned AS (
-        INSERT INTO route_cursor AS c (job_id, cursor)
-        SELECT * FROM unnest($8::bigint[], $9::bigint[])
-        ON CONFLICT (job_id) DO UPDATE SET cursor = excluded.cursor
+        INSERT INTO route_cursor AS c (job_id, cursor, uses)
+        SELECT w.job_id, w.cursor, w.uses::jsonb
+        FROM unnest($8::bigint[], $9::bigint[], $10::text[]) AS w (job_id, cursor, uses)
+        ON CONFLICT (job_id) DO UPDATE SET cursor = excluded.cursor, uses = excluded.uses
     )
     SELECT id, attempt, fence FROM sent";
 
@@ -267,13 +268,7 @@ pub(super) async fn dispatch(
     let refs = Refs::of(rows.iter().map(|row| row.attempt));
     let executors: Vec<&str> = rows.iter().map(|row| &*row.executor).collect();
     let epochs: Vec<i64> = rows.iter().map(|row| big(row.session_epoch)).collect();
-    let mut cursors: Vec<(i64, i64)> =
-        batch.cursors.iter().map(|(job, cursor)| (job.0, big(*cursor))).collect();
-    // A row may be written once in a statement: the last word on a job counts.
-    cursors.reverse();
-    cursors.sort_by_key(|(job, _)| *job);
-    cursors.dedup_by_key(|(job, _)| *job);
-    let (jobs, cursors): (Vec<i64>, Vec<i64>) = cursors.into_iter().unzip();
+    let cursors = Cursors::of(&batch.cursors)?;
     let held = store.pen.partitions();
     let sent = store
         .pen
@@ -287,8 +282,9 @@ pub(super) async fn dispatch(
                 &epochs,
                 &now,
                 &held,
-                &jobs,
-                &cursors,
+                &cursors.jobs,
+                &cursors.turns,
+                &cursors.uses,
             ],
         )
         .await?;
@@ -296,6 +292,30 @@ pub(super) async fn dispatch(
         store.hints.tell(Topic::RunEvents);
     }
     sent.iter().map(attempt_ref).collect()
+}
+
+/// Where routes stand, column by column.
+#[derive(Default)]
+struct Cursors {
+    jobs: Vec<i64>,
+    turns: Vec<i64>,
+    uses: Vec<Option<String>>,
+}
+
+impl Cursors {
+    /// A row may be written once in a statement: the last word on a job counts.
+    fn of(cursors: &[(JobId, RouteCursor)]) -> Result<Self> {
+        let mut sorted: Vec<_> = cursors.iter().rev().collect();
+        sorted.sort_by_key(|(job, _)| *job);
+        sorted.dedup_by_key(|(job, _)| *job);
+        let mut columns = Self::default();
+        for (job, cursor) in sorted {
+            columns.jobs.push(job.0);
+            columns.turns.push(big(cursor.turn));
+            columns.uses.push(cursor.uses.as_deref().map(to_json).transpose()?);
+        }
+        Ok(columns)
+    }
 }
 
 const WAKE: &str = "WITH woken AS (

@@ -225,7 +225,7 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| owner::wake_retries(tx, &runs, now)).await
     }
 
-    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, u64)>> {
+    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, RouteCursor)>> {
         let jobs = jobs.to_vec();
         self.readers.read(move |conn| owner::load_cursors(conn, &jobs)).await
     }

@@ -1,0 +1,197 @@
+//! Which waiting runs go to which executors: the heads of all lanes in one order, each with the
+//! executor that its route picks, as long as slots and the app's limits allow.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    board::{AppRoom, Board, Demand, LaneKey, Pick},
+    hub::{Candidate, Hub},
+    model::{
+        ids::{AppId, JobId},
+        job::RouteStrategy,
+        route::RouteCursor,
+    },
+    route::{self, Choice, RouteState},
+    store::OWNER_BATCH_MAX,
+};
+
+/// A run with the executor it is to go to.
+pub(super) struct Placed {
+    pub(super) app: AppId,
+    pub(super) handler: String,
+    pub(super) pick: Pick,
+    pub(super) executor: Arc<str>,
+    pub(super) epoch: u64,
+}
+
+/// What one step of dispatch sends, and where the routes of those jobs stand after it.
+#[derive(Default)]
+pub(super) struct Placement {
+    pub(super) runs: Vec<Placed>,
+    pub(super) cursors: Vec<(JobId, RouteCursor)>,
+}
+
+/// A lane with the executors that its runs may go to.
+struct OpenLane {
+    key: Arc<LaneKey>,
+    candidates: Vec<Candidate>,
+}
+
+/// What is left of a lane's executors: less with every run that is placed, also in other lanes.
+struct Left<'a> {
+    key: &'a LaneKey,
+    choices: Vec<Choice<'a>>,
+    /// Runs of any handlers that each can take.
+    rooms: Vec<u32>,
+}
+
+/// Finds executors for the first runs of all lanes, up to one batch, and reserves their slots.
+pub(super) fn place(board: &Board, hub: &Hub) -> Placement {
+    let mut rooms = HashMap::new();
+    let lanes = open_lanes(board, hub, &mut rooms);
+    let mut left: Vec<Left<'_>> = lanes.iter().map(Left::of).collect();
+    let wanted: Vec<(Arc<LaneKey>, usize)> = lanes
+        .iter()
+        .map(|lane| {
+            let free: u32 = lane.candidates.iter().map(|c| c.free).sum();
+            (lane.key.clone(), free.min(allowed(&rooms, &lane.key)) as usize)
+        })
+        .collect();
+    let mut by_app: HashMap<AppId, Vec<usize>> = HashMap::new();
+    for (index, lane) in lanes.iter().enumerate() {
+        by_app.entry(lane.key.app).or_default().push(index);
+    }
+    let mut cursors = HashMap::new();
+    let mut runs = Vec::new();
+    for (index, pick) in board.heads(&wanted, OWNER_BATCH_MAX) {
+        let key = &lanes[index].key;
+        if allowed(&rooms, key) == 0 {
+            continue;
+        }
+        let Some(chosen) = left[index].choose(&pick, &mut cursors) else { continue };
+        if let Some(Some(room)) = rooms.get_mut(&key.app) {
+            room.take(&key.handler);
+        }
+        let candidate = &lanes[index].candidates[chosen];
+        for sharing in &by_app[&key.app] {
+            left[*sharing].take(candidate.row, &key.handler);
+        }
+        runs.push(Placed {
+            app: key.app,
+            handler: key.handler.clone(),
+            pick,
+            executor: candidate.name.clone(),
+            epoch: candidate.epoch,
+        });
+    }
+    Placement { runs: reserve(hub, runs), cursors: cursors.into_iter().collect() }
+}
+
+/// Lanes whose runs have somewhere to go, with how much the limits of their apps leave.
+fn open_lanes(
+    board: &Board,
+    hub: &Hub,
+    rooms: &mut HashMap<AppId, Option<AppRoom>>,
+) -> Vec<OpenLane> {
+    let mut lanes = Vec::new();
+    for key in board.waiting_lanes() {
+        rooms.entry(key.app).or_insert_with(|| board.room(key.app));
+        if allowed(rooms, &key) == 0 {
+            continue;
+        }
+        let candidates = eligible(hub, &key);
+        if candidates.iter().any(|candidate| candidate.free > 0) {
+            lanes.push(OpenLane { key, candidates });
+        }
+    }
+    lanes
+}
+
+fn allowed(rooms: &HashMap<AppId, Option<AppRoom>>, key: &LaneKey) -> u32 {
+    rooms.get(&key.app).and_then(Option::as_ref).map_or(u32::MAX, |room| room.of(&key.handler))
+}
+
+/// The executors that runs of a lane may go to, full ones too. A key has one.
+pub(super) fn eligible(hub: &Hub, key: &LaneKey) -> Vec<Candidate> {
+    let mut candidates = hub.candidates(key.app, &key.handler, &key.labels);
+    if !key.target.is_empty() {
+        candidates.retain(|candidate| *candidate.name == *key.target);
+    } else if let Demand::Key(route_key) = &key.demand {
+        let choices: Vec<Choice<'_>> = candidates.iter().map(choice).collect();
+        let owner = route::owner(&choices, route_key);
+        return owner.map(|owner| candidates.swap_remove(owner)).into_iter().collect();
+    }
+    candidates
+}
+
+fn choice(candidate: &Candidate) -> Choice<'_> {
+    Choice {
+        row: candidate.row,
+        name: &candidate.name,
+        free: candidate.free,
+        used: candidate.used,
+        slots: candidate.slots,
+        cpu: candidate.cpu,
+        silent: candidate.silent,
+    }
+}
+
+impl<'a> Left<'a> {
+    fn of(lane: &'a OpenLane) -> Self {
+        Self {
+            key: &lane.key,
+            choices: lane.candidates.iter().map(choice).collect(),
+            rooms: lane.candidates.iter().map(|candidate| candidate.room).collect(),
+        }
+    }
+
+    /// The executor for a run of the lane, and its job's route moved on by it.
+    fn choose(&self, pick: &Pick, cursors: &mut HashMap<JobId, RouteCursor>) -> Option<usize> {
+        // Whoever names the executor has done the picking, and no route counts it.
+        let named = !self.key.target.is_empty();
+        let route = if named { RouteStrategy::First } else { pick.route };
+        let (key, busy_threshold) = match &self.key.demand {
+            Demand::Key(key) => (key.as_str(), 0.0),
+            Demand::Load(bits) => ("", f32::from_bits(*bits)),
+            Demand::None => ("", 0.0),
+        };
+        let cursor = cursors.get(&pick.job).unwrap_or(&pick.cursor);
+        let state = RouteState { cursor, key, busy_threshold, random: rand::random() };
+        let chosen = route::pick(route, &self.choices, state)?;
+        if route.remembers() {
+            let cursor = cursors.entry(pick.job).or_insert_with(|| pick.cursor.clone());
+            route::note(route, &self.choices, chosen, cursor);
+        }
+        Some(chosen)
+    }
+
+    /// A run of the handler goes to an executor: there is one slot less there.
+    fn take(&mut self, row: i64, handler: &str) {
+        let Ok(index) = self.choices.binary_search_by_key(&row, |choice| choice.row) else {
+            return;
+        };
+        let (choice, room) = (&mut self.choices[index], &mut self.rooms[index]);
+        *room = room.saturating_sub(1);
+        choice.used += 1;
+        if *self.key.handler == *handler {
+            choice.free = choice.free.saturating_sub(1);
+        }
+        choice.free = choice.free.min(*room);
+    }
+}
+
+/// Keeps those whose executor still has the slots; takes them.
+fn reserve(hub: &Hub, placed: Vec<Placed>) -> Vec<Placed> {
+    let mut wanted: HashMap<(AppId, Arc<str>, u64, String), u32> = HashMap::new();
+    for run in &placed {
+        *wanted.entry(slot_of(run)).or_default() += 1;
+    }
+    wanted.retain(|(app, executor, epoch, handler), n| {
+        hub.reserve(*app, executor, *epoch, handler, *n)
+    });
+    placed.into_iter().filter(|run| wanted.contains_key(&slot_of(run))).collect()
+}
+
+fn slot_of(run: &Placed) -> (AppId, Arc<str>, u64, String) {
+    (run.app, run.executor.clone(), run.epoch, run.handler.clone())
+}

@@ -1,0 +1,99 @@
+//! Many jobs at the same moment: none is dropped, none is starved, all are on time.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use clawjob_scheduler::{
+    model::{
+        job::{JobSpec, OverlapPolicy},
+        run::RunState,
+    },
+    telemetry::metrics::metrics,
+};
+
+use crate::world::{World, at, cron};
+
+const SECOND: TimeDelta = TimeDelta::seconds(1);
+
+fn scheduled(text: &str) -> JobSpec {
+    JobSpec {
+        schedules: vec![cron(text, "UTC")],
+        overlap: OverlapPolicy::Allow,
+        ..JobSpec::default()
+    }
+}
+
+/// Dispatch after fire time, of every execution.
+fn lateness(world: &World) -> Vec<TimeDelta> {
+    let executions = world.ledger.values().flatten();
+    let fire = |execution: &crate::world::Execution| {
+        let fire = execution.command.fire_time.as_ref().expect("a fire time");
+        DateTime::<Utc>::from_timestamp(fire.seconds, fire.nanos.unsigned_abs()).expect("in range")
+    };
+    let mut late: Vec<TimeDelta> = executions.map(|e| e.at - fire(e)).collect();
+    late.sort();
+    late
+}
+
+#[tokio::test]
+async fn x7_ten_thousand_jobs_of_one_second_are_all_dispatched() {
+    let mut world = World::new(at("2026-06-10T11:59:40Z")).await;
+    for n in 0..10_000 {
+        world.job(&format!("job-{n}"), scheduled("0 12 * * *")).await;
+    }
+    // Slots for a quarter of them at a time.
+    for name in ["one", "two", "three", "four"] {
+        world.steady(name, 625, SECOND * 2).await;
+    }
+    world.run_until(at("2026-06-10T12:00:01Z")).await;
+    let runs = world.runs().await;
+    assert_eq!(runs.len(), 10_000);
+    let mut states = BTreeMap::<RunState, usize>::new();
+    for run in &runs {
+        *states.entry(run.run.state).or_default() += 1;
+    }
+    assert_eq!(states.get(&RunState::Queued), Some(&7_500), "the others wait and are seen to");
+    world.pass(TimeDelta::seconds(20)).await;
+    let runs = world.runs().await;
+    assert!(runs.iter().all(|run| run.run.state == RunState::Succeeded));
+    assert_eq!(world.ledger.len(), 10_000);
+    assert!(world.ledger.values().all(|executions| executions.len() == 1));
+    assert!(*lateness(&world).last().expect("executions") < TimeDelta::seconds(8));
+    let text = metrics().text();
+    assert!(text.contains("clawjob_lateness_seconds_bucket"), "lateness is reported");
+}
+
+#[tokio::test]
+async fn x8_thousands_of_jobs_each_second_do_not_starve_a_daily_one() {
+    let mut world = World::new(at("2026-06-10T11:59:57Z")).await;
+    for n in 0..6_000 {
+        world.job(&format!("job-{n}"), scheduled("* * * * * *")).await;
+    }
+    let daily = world.job("daily", scheduled("0 12 * * *")).await;
+    // Several: all results of an executor come at one instant here, and it reads no ack meanwhile.
+    for n in 0..10 {
+        world.steady(&format!("worker-{n}"), 1_000, TimeDelta::milliseconds(100)).await;
+    }
+    world.run_until(at("2026-06-10T12:00:01Z")).await;
+    let runs = world.runs_of(&daily).await;
+    assert_eq!(runs.len(), 1);
+    assert_eq!(runs[0].run.state, RunState::Succeeded, "{:?}", runs[0]);
+    let begun = world.ledger[&runs[0].run.id][0].at;
+    assert_eq!(begun, at("2026-06-10T12:00:00Z"));
+}
+
+#[tokio::test]
+async fn r18_jobs_of_every_second_and_every_ten_seconds_are_on_time() {
+    let mut world = World::new(at("2026-06-10T12:00:00Z")).await;
+    let second = world.job("second", scheduled("* * * * * *")).await;
+    let ten = world.job("ten", scheduled("*/10 * * * * *")).await;
+    world.steady("one", 10, TimeDelta::milliseconds(300)).await;
+    world.run_until(at("2026-06-10T12:10:00.5Z")).await;
+    assert_eq!(world.runs_of(&second).await.len(), 600);
+    assert_eq!(world.runs_of(&ten).await.len(), 60);
+    let late = lateness(&world);
+    assert!(late[0] >= TimeDelta::zero(), "none before its time");
+    let ninety_nine = late[late.len() * 99 / 100];
+    assert!(ninety_nine <= TimeDelta::milliseconds(50), "{ninety_nine}");
+    assert!(late[late.len() - 1] <= SECOND);
+}
