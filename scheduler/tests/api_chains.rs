@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use clawjob_proto::v1::{
     self as pb, job_service_server::JobService as _, run_service_server::RunService as _,
 };
-use clawjob_scheduler::{follow::Follower, model::principal::Role};
+use clawjob_scheduler::{alarm::raise::Raiser, follow::Follower, model::principal::Role};
 use support::*;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -159,7 +159,8 @@ async fn a_rerun_starts_the_jobs_of_the_chain_again() {
     let again = world.runs.rerun_run(admin(request)).await.expect("runs again").into_inner();
     let attempt = world.start(&again).await;
     world.succeed(attempt).await;
-    let follower = Follower::new(world.store.clone(), Arc::default());
+    let raiser = Raiser::new(world.store.clone(), None);
+    let follower = Follower::new(world.store.clone(), Arc::default(), raiser);
     assert_eq!(follower.step(world.now()).await.expect("followed up"), 2);
     let request = pb::ListRunsRequest {
         parent: "apps/a".to_owned(),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use clawjob_proto::json::pool;
 use clawjob_scheduler::model::{
     alarm::{AlarmRuleSpec, Channel, Webhook},
+    calendar::CalendarSpec,
     ids::RunId,
     job::{JobSpec, JobState},
     principal::Role,
@@ -12,7 +13,10 @@ use clawjob_scheduler::model::{
 };
 use clawjob_scheduler::{
     clock::Clock as _,
-    store::ops::{NewAlarmRule, NewJob},
+    store::{
+        ops::{NewAlarmRule, NewJob},
+        schedules::NewCalendar,
+    },
 };
 use serde_json::{Value, json};
 use tonic::Code;
@@ -105,7 +109,11 @@ fn table(run: RunId, token: &str) -> Vec<(&'static str, Need, Value)> {
         ("CalendarService/GetCalendar", InApp(Viewer, HIDDEN), calendar.clone()),
         ("CalendarService/ListCalendars", InApp(Viewer, HIDDEN), app.clone()),
         ("CalendarService/UpdateCalendar", InApp(Editor, HIDDEN), json!({ "calendar": calendar })),
-        ("CalendarService/DeleteCalendar", InApp(Editor, HIDDEN), calendar),
+        (
+            "CalendarService/DeleteCalendar",
+            InApp(Editor, HIDDEN),
+            json!({ "name": "apps/a/calendars/c", "etag": "stale" }),
+        ),
         ("AlarmService/CreateAlarmRule", InApp(Editor, DENIED), app.clone()),
         ("AlarmService/GetAlarmRule", InApp(Viewer, HIDDEN), rule.clone()),
         ("AlarmService/ListAlarmRules", InApp(Viewer, HIDDEN), app.clone()),
@@ -209,6 +217,9 @@ async fn stage(server: &Server) -> (RunId, String) {
         AlarmRuleSpec { channels: vec![Channel::Webhook(webhook)], ..AlarmRuleSpec::default() };
     let rule = NewAlarmRule { app, name: "r".into(), spec, updated_by: "test".into() };
     server.store.create_alarm_rule(&rule, None, now).await.expect("a rule");
+    let calendar =
+        NewCalendar { app, name: "c".into(), spec: CalendarSpec::default(), request: None };
+    server.store.create_calendar(&calendar, now).await.expect("a calendar");
     let spare = server.token(&[("a", Viewer)]).await;
     let id = spare.split('_').nth(1).expect("an id").to_owned();
     (run, format!("tokens/{id}"))
