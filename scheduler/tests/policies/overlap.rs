@@ -176,6 +176,7 @@ async fn x34_a_job_slower_than_its_period_has_a_bounded_queue_for_a_day() {
 #[tokio::test]
 async fn r52_three_days_without_an_executor_leave_a_bounded_queue() {
     let mut world = world().await;
+    world.step_max = TimeDelta::minutes(1);
     let mut jobs: Vec<(OverlapPolicy, Job)> = Vec::new();
     for overlap in
         [OverlapPolicy::Allow, OverlapPolicy::Skip, OverlapPolicy::Queue, OverlapPolicy::Replace]

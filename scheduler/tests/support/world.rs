@@ -43,8 +43,6 @@ use super::flaky::Flaky;
 
 /// Longest jump of the clock: heartbeats must keep coming.
 pub const STEP_MAX: TimeDelta = TimeDelta::seconds(5);
-/// Longest jump while there are no executors.
-const EMPTY_STEP_MAX: TimeDelta = TimeDelta::seconds(60);
 /// Rounds in which everybody may act at one instant before the clock moves on.
 const ROUNDS_MAX: usize = 200;
 
@@ -164,6 +162,9 @@ pub struct World {
     pub ledger: HashMap<RunId, Vec<Execution>>,
     /// The app that all is in.
     pub app: App,
+    /// Longest jump of the clock. More than [`STEP_MAX`] is for worlds without executors in which
+    /// nothing but schedules matters.
+    pub step_max: TimeDelta,
     process: Process,
     beat_at: DateTime<Utc>,
     down: bool,
@@ -217,6 +218,7 @@ impl World {
             workers: Vec::new(),
             ledger: HashMap::new(),
             app,
+            step_max: STEP_MAX,
             process,
             beat_at: begin,
             down: false,
@@ -392,7 +394,7 @@ impl World {
         let plan = self.board.next_fire().map(|fire| fire - plan_ahead);
         let done = self.workers.iter().filter(|worker| !worker.gone);
         let done = done.filter_map(|worker| worker.ends.first_key_value()).map(|(key, _)| key.0);
-        let most = now + if self.workers.is_empty() { EMPTY_STEP_MAX } else { STEP_MAX };
+        let most = now + self.step_max;
         let events = [plan, self.board.next_wake(), done.min(), Some(most)];
         let next = events.into_iter().flatten().min().unwrap_or(most);
         next.max(now + TimeDelta::milliseconds(20))
