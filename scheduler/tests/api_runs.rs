@@ -507,3 +507,16 @@ async fn r69_a_watch_and_a_tail_end_within_a_minute_of_their_token_s_end() {
         assert!(after <= Duration::from_secs(60), "{after:?}");
     }
 }
+
+#[tokio::test]
+async fn a_planned_run_that_vanishes_is_told_to_who_watches_planned_ones_by_its_name() {
+    let world = World::new().await;
+    world.own(Duration::from_secs(30)).await;
+    let job = world.create("a", "j", every(20)).await;
+    let mut watch = Watch::start(&world, "state = SCHEDULED", "").await;
+    let planned = watch.until_kind(Type::Current).await.run.expect("a run").name;
+    let request = pb::DeleteJobRequest { name: job.name, ..Default::default() };
+    world.jobs.delete_job(admin(request)).await.expect("deleted");
+    let gone = watch.until_kind(Type::Deleted).await;
+    assert_eq!(gone.run.expect("it is named").name, planned);
+}

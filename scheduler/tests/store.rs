@@ -273,6 +273,7 @@ cases! {
         a_job_s_own_retention_outdoes_the_server_s,
         logs_go_before_their_run_but_not_while_it_goes_on,
         a_deleted_job_stays_while_its_runs_do,
+        a_shard_stays_while_its_parent_goes_on,
         a_request_id_is_free_again_after_a_day,
         r42_ten_thousand_executors_that_left_leave_nothing_in_lists,
         nodes_and_executors_that_stay_away_are_forgotten;

@@ -145,6 +145,47 @@ async fn x45_lists_and_scans_read_a_page_of_very_many_runs() {
 }
 
 #[tokio::test]
+async fn x45_a_list_that_no_index_helps_looks_at_some_runs_and_goes_on() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    fill::fill(&schema, &*store, RUNS).await;
+    store.close().await;
+    let values = vec!["executor-7".to_owned()];
+    let by_executor = vec![Condition::OneOf { field: "executor", values, negated: false }];
+    let rare = vec![Condition::OneOf {
+        field: "executor",
+        values: vec!["nobody".to_owned()],
+        negated: false,
+    }];
+    let all = |conditions: Vec<Condition>| RunQuery { limit: 1000, ..list(conditions) };
+    let (mut found, mut pages) = (Vec::new(), 0);
+    let store = open(&schema).await;
+    let mut question = all(by_executor);
+    loop {
+        let page = store.scan_runs(&question).await.expect("a page");
+        let last = page.runs.last().map(|run| run.run.id).filter(|_| page.runs.len() == 1000);
+        found.extend(page.runs.into_iter().map(|run| run.run.id));
+        pages += 1;
+        question.after = last.or(page.until);
+        if question.after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found.len() as i64, RUNS / 50, "each of its runs, once");
+    assert!(found.is_sorted_by(|a, b| a > b) && pages > 2);
+    store.close().await;
+    let mut until = None;
+    let read = reads_of(&schema, async |store| {
+        let page = store.scan_runs(&all(rare)).await.expect("a page");
+        assert!(page.runs.is_empty());
+        until = page.until;
+    })
+    .await;
+    assert!(until.is_some(), "there is more to look at");
+    assert!(read < RUNS * 3 / 4, "one look read {read} rows of {RUNS}");
+}
+
+#[tokio::test]
 async fn x45_deleting_a_job_with_very_many_runs_waits_for_none_of_them() {
     let schema = server::Schema::create().await;
     let store = open(&schema).await;

@@ -29,7 +29,7 @@ use crate::{
     },
     store::{
         StoreError,
-        ops::{Condition, EventCursor, RunQuery, Scheduled},
+        ops::{Condition, EventCursor, RunPage, RunQuery, Scheduled},
     },
 };
 
@@ -42,6 +42,9 @@ pub const ENDED_SHOWN_MAX: u32 = 1000;
 
 /// Runs read in one step of the present state.
 const PAGE: u32 = 500;
+/// Bounded looks for the runs that a watch begins with that may find less than a page. So a watch
+/// of something rare may begin without the older ones of it.
+const LOOKS_MAX: u32 = 20;
 /// Runs that a watch remembers to have shown, to tell when one leaves its filter.
 const SHOWN_MAX: usize = 50_000;
 
@@ -211,11 +214,14 @@ impl Watch {
             now: self.api.clock.now(),
         };
         let mut left = max;
-        while left > 0 {
+        let mut looks = 0;
+        while left > 0 && looks < LOOKS_MAX {
             query.limit = PAGE.min(left);
-            let page = self.api.store.list_runs(&query).await?;
+            let RunPage { runs: page, until } = self.api.store.scan_runs(&query).await?;
             let count = u32::try_from(page.len()).unwrap_or(u32::MAX);
-            query.after = page.last().map(|record| record.run.id);
+            let is_full = count >= query.limit;
+            looks += u32::from(!is_full);
+            query.after = if is_full { page.last().map(|record| record.run.id) } else { until };
             for record in &page {
                 self.remember(record);
             }
@@ -223,10 +229,10 @@ impl Watch {
             for run in runs::show(&self.api, page, self.full, now).await? {
                 self.send(Type::Current, Some(run), at).await?;
             }
-            if count < query.limit {
+            left = left.saturating_sub(count);
+            if query.after.is_none() {
                 break;
             }
-            left = left.saturating_sub(count);
         }
         Ok(())
     }

@@ -372,3 +372,36 @@ async fn x50_a_run_can_not_be_reached_under_the_name_of_another_app() {
         assert_eq!(code(&got), Code::NotFound, "{method}: {got:?}");
     }
 }
+
+#[tokio::test]
+async fn r69_streams_ask_for_the_same_rights_as_pages() {
+    let server = Server::start().await;
+    let (run, _) = stage(&server).await;
+    let of_run = json!({ "name": format!("apps/a/runs/{run}") });
+    let of_app = json!({ "parent": "apps/a" });
+    for caller in CALLERS {
+        let token = match caller {
+            None => String::new(),
+            Some(grant) => server.token(&[grant]).await,
+        };
+        for (page, stream, request) in [
+            ("RunService/ListRuns", "RunService/WatchRuns", &of_app),
+            ("RunService/ListRunLogs", "RunService/TailRunLogs", &of_run),
+        ] {
+            let page = server.call(&token, page, request.clone()).await;
+            let streamed = server.call(&token, stream, request.clone()).await;
+            assert_eq!(code(&streamed), code(&page), "{stream} as {caller:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn r63_deleting_an_app_leaves_the_one_whose_name_begins_alike_alone() {
+    let server = Server::start().await;
+    stage(&server).await;
+    server.app("a-1").await;
+    let deleted = json!({ "name": "apps/a-1", "force": true });
+    server.call(&server.admin, "ClusterService/DeleteApp", deleted).await.expect("deleted");
+    let job = json!({ "name": "apps/a/jobs/j" });
+    server.call(&server.admin, "JobService/GetJob", job).await.expect("still there");
+}

@@ -5,9 +5,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use clawjob_scheduler::{
     model::{
+        ids::{AttemptRef, RunId},
         job::{Job, JobSpec, JobState},
         log::{LogLevel, LogRecord},
-        run::RunState,
+        run::{NewRun, RunExtra, RunState, TriggerKind},
     },
     store::{
         StoreError,
@@ -46,17 +47,13 @@ async fn job_kept(f: &Fixture, name: &str, days: u64) -> Job {
     f.store.create_job(&job, Box::new(|_| Vec::new()), at(0)).await.expect("a job")
 }
 
-async fn ended(
-    f: &Fixture,
-    job: &Job,
-    fire_at: DateTime<Utc>,
-) -> clawjob_scheduler::model::ids::RunId {
+async fn ended(f: &Fixture, job: &Job, fire_at: DateTime<Utc>) -> RunId {
     let sent = f.dispatched(f.planned(job, fire_at).await).await;
     f.store.end_runs(&[ending(sent, RunState::Succeeded)], fire_at).await.expect("ended");
     sent.run
 }
 
-async fn is_there(f: &Fixture, run: clawjob_scheduler::model::ids::RunId) -> bool {
+async fn is_there(f: &Fixture, run: RunId) -> bool {
     match f.store.get_run(run).await {
         Ok(_) => true,
         Err(StoreError::NotFound(_)) => false,
@@ -247,4 +244,32 @@ pub(crate) async fn r42_ten_thousand_executors_that_left_leave_nothing_in_lists(
     assert_eq!(listed().await, ["living", "silent"]);
     prune(f, 30, 7, at(31 * DAY)).await;
     assert_eq!(listed().await, ["living"]);
+}
+
+pub(crate) async fn a_shard_stays_while_its_parent_goes_on(f: &Fixture) {
+    let job = job_kept(f, "a", 2).await;
+    prune(f, 365, 7, at(0)).await;
+    let run = |n, extra| NewRun {
+        id: RunId::by_hand(at(n), 7),
+        trigger: TriggerKind::Api,
+        extra: Some(Box::new(extra)),
+        ..fire(&job, at(n))
+    };
+    let parent = run(1, RunExtra { shard_total: 2, ..RunExtra::default() });
+    let of_parent =
+        RunExtra { parent: Some(parent.id), shard_total: 2, shard_index: 1, ..RunExtra::default() };
+    let shard = run(2, of_parent);
+    for new in [&parent, &shard] {
+        f.store.create_run(new, None, at(2)).await.expect("a run");
+    }
+    let other = ended(f, &job, at(3)).await;
+    let sent = f.dispatched(AttemptRef { run: shard.id, attempt: 1, fence: 0 }).await;
+    f.store.end_runs(&[ending(sent, RunState::Succeeded)], at(20)).await.expect("ended");
+    prune(f, 10, 7, at(40 * DAY)).await;
+    assert!(!is_there(f, other).await, "it is no shard");
+    assert!(is_there(f, shard.id).await, "its parent goes on");
+    let sent = f.dispatched(AttemptRef { run: parent.id, attempt: 1, fence: 0 }).await;
+    f.store.end_runs(&[ending(sent, RunState::Succeeded)], at(40 * DAY)).await.expect("ended");
+    prune(f, 10, 7, at(80 * DAY)).await;
+    assert!(!is_there(f, shard.id).await && !is_there(f, parent.id).await);
 }

@@ -32,7 +32,7 @@ use crate::{
     },
     store::{
         StoreError,
-        ops::{RunQuery, Scheduled},
+        ops::{RunPage, RunQuery, Scheduled},
     },
 };
 
@@ -88,11 +88,13 @@ impl RunsService {
             full,
             now,
         };
-        let mut records = self.api.store.list_runs(&query).await?;
+        let RunPage { runs: mut records, until } = self.api.store.scan_runs(&query).await?;
         let more = records.len() > limit as usize;
         records.truncate(limit as usize);
-        let next_page_token = match records.last().filter(|_| more) {
-            Some(last) => page.token(&self.api.page_key, &last.run.id, now)?,
+        // A page that is not full goes on behind what was looked at.
+        let last = records.last().filter(|_| more).map(|last| last.run.id).or(until);
+        let next_page_token = match last {
+            Some(last) => page.token(&self.api.page_key, &last, now)?,
             None => String::new(),
         };
         let runs = show(&self.api, records, full, now).await?;

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::model::ids::{AppId, JobId, RunId};
+use crate::model::{
+    ids::{AppId, JobId, RunId},
+    run::RunRecord,
+};
 
 /// A comparison on a named field, joined by AND with the others.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +116,16 @@ pub struct RunQuery {
     pub full: bool,
     /// The caller's now, to tell SCHEDULED from QUEUED.
     pub now: DateTime<Utc>,
+}
+
+/// What a bounded look at runs found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunPage {
+    /// As [`RunQuery`] wants them.
+    pub runs: Vec<RunRecord>,
+    /// Up to here it was looked, with more behind: the page after a full one begins behind its last
+    /// run, the page after any other one behind this.
+    pub until: Option<RunId>,
 }
 
 /// How a list treats runs that are planned but not due.

@@ -1,7 +1,5 @@
 //! Day partitions of `ended_run`.
 
-use std::time::Duration;
-
 use chrono::{DateTime, Days, NaiveDate, Utc};
 use tokio_postgres::{Client, error::SqlState};
 
@@ -32,17 +30,8 @@ pub(super) async fn make_ahead(client: &Client, now: DateTime<Utc>) -> Result<()
     Ok(())
 }
 
-/// Drops partitions of which every row is older than `keep`. Returns how many went.
-pub(super) async fn drop_old(
-    client: &Client,
-    keep: Duration,
-    now: DateTime<Utc>,
-    at_most: usize,
-) -> Result<usize> {
-    let oldest = chrono::TimeDelta::from_std(keep)
-        .ok()
-        .and_then(|keep| now.checked_sub_signed(keep).map(|oldest| oldest.date_naive()));
-    let Some(oldest) = oldest else { return Ok(0) };
+/// Drops partitions of days before `oldest`. Returns how many went.
+pub(super) async fn drop_old(client: &Client, oldest: NaiveDate, at_most: usize) -> Result<usize> {
     let mut old: Vec<NaiveDate> =
         list(client).await?.into_iter().filter(|day| *day < oldest).collect();
     old.sort_unstable();

@@ -21,7 +21,7 @@ use crate::{
     store::{
         Result, StoreError,
         fields::{named_ends, named_open},
-        ops::{Condition, JobOrder, JobQuery, RunQuery, Scheduled},
+        ops::{Condition, JobOrder, JobQuery, RunPage, RunQuery, Scheduled},
     },
 };
 
@@ -179,19 +179,23 @@ async fn records(client: &Object, found: &[Row], full: bool) -> Result<Vec<RunRe
 
 /// A page of runs: the first rows of either table by id, and of those the first. A table that has
 /// none of the states that are asked for is left alone.
-pub(super) async fn list_runs(store: &PostgresStore, query: &RunQuery) -> Result<Vec<RunRecord>> {
+pub(super) async fn list_runs(
+    store: &PostgresStore,
+    query: &RunQuery,
+    until: Option<RunId>,
+) -> Result<Vec<RunRecord>> {
     let client = store.client().await?;
     let mut values = Values::default();
     values.bind(query.now);
     let mut parts = Vec::new();
     if named_open(&query.conditions).is_none_or(|states| !states.is_empty()) {
-        parts.push(open_page(query, &mut values)?);
+        parts.push(open_page(query, until, &mut values)?);
     }
     let ends = named_ends(&query.conditions);
     let may_have_ended = ends.as_ref().is_none_or(|states| !states.is_empty());
     if query.scheduled != Scheduled::Only && may_have_ended {
         let jobs = few_jobs(&client, query).await?;
-        parts.push(ended_page(query, jobs, ends, &mut values)?);
+        parts.push(ended_page(query, jobs, ends, until, &mut values)?);
     }
     let (order, limit) = (direction(query), query.limit);
     let sql = match &parts[..] {
@@ -203,12 +207,64 @@ pub(super) async fn list_runs(store: &PostgresStore, query: &RunQuery) -> Result
     records(&client, &found, query.full).await
 }
 
+/// Runs that one look goes through where no index leads to what is asked for.
+const SCAN_ROWS_MAX: u32 = 20_000;
+
+/// A page of what is found among the next runs in order, however few that are.
+pub(super) async fn scan_runs(store: &PostgresStore, query: &RunQuery) -> Result<RunPage> {
+    let ends = named_ends(&query.conditions);
+    let has_ended = ends.as_ref().is_none_or(|states| !states.is_empty());
+    let by_index = |c: &Condition| {
+        matches!(c, Condition::OneOf { field: "state", .. } | Condition::ShardOf(_))
+    };
+    let by_index = query.conditions.iter().all(by_index)
+        && ends.is_none_or(|states| !states.contains(&RunState::Succeeded));
+    let until = match query.scheduled == Scheduled::Only || !has_ended || by_index {
+        true => None,
+        false => last_seen(store, query).await?,
+    };
+    Ok(RunPage { runs: list_runs(store, query, until).await?, until })
+}
+
+/// The last of the runs that one look goes through, if there are more behind it.
+async fn last_seen(store: &PostgresStore, query: &RunQuery) -> Result<Option<RunId>> {
+    let mut values = Values::default();
+    let mut tests = after(query, &mut values);
+    if let Some([job]) = query.jobs.as_deref() {
+        tests.push(format!("r.job_id = {}::bigint", values.bind(job.0)));
+    }
+    tests.push("true".to_owned());
+    let (tests, order) = (tests.join(" AND "), direction(query));
+    let sql = format!(
+        "SELECT r.id FROM ended_run r WHERE {tests} ORDER BY r.id {order}
+        OFFSET {} LIMIT 1",
+        SCAN_ROWS_MAX - 1
+    );
+    let found = store.client().await?.query(&sql, &values.params()).await.map_err(error::db)?;
+    found.first().map(|row| Reader::new(row).run()).transpose()
+}
+
+/// That a run comes behind the place where the page begins.
+fn after(query: &RunQuery, values: &mut Values) -> Vec<String> {
+    let sign = if query.ascending { ">" } else { "<" };
+    let bound = |after: RunId| format!("r.id {sign} {}::uuid", values.bind(after.to_uuid()));
+    query.after.map(bound).into_iter().collect()
+}
+
+/// That a run does not come behind the place where the look ends.
+fn not_behind(query: &RunQuery, until: Option<RunId>, values: &mut Values) -> Vec<String> {
+    let sign = if query.ascending { "<=" } else { ">=" };
+    let bound = |until: RunId| format!("r.id {sign} {}::uuid", values.bind(until.to_uuid()));
+    until.map(bound).into_iter().collect()
+}
+
 fn direction(query: &RunQuery) -> &'static str {
     if query.ascending { "ASC" } else { "DESC" }
 }
 
-fn open_page(query: &RunQuery, values: &mut Values) -> Result<String> {
+fn open_page(query: &RunQuery, until: Option<RunId>, values: &mut Values) -> Result<String> {
     let mut tests = tests(query, &OPEN_RUN_FIELDS, values)?;
+    tests.extend(not_behind(query, until, values));
     match query.scheduled {
         Scheduled::With => {}
         Scheduled::Without => tests.push(format!("{OPEN_STATE} <> 'SCHEDULED'")),
@@ -222,12 +278,13 @@ fn open_page(query: &RunQuery, values: &mut Values) -> Result<String> {
 }
 
 /// First the ids of the page alone, most of them from an index, then their rows, one by one (OFFSET
-/// keeps the planner from reading all instead). Ended runs of a few
-/// jobs are read job by job, and what went wrong state by state, each in the order of its index.
+/// keeps the planner from reading all instead). Ended runs of a few jobs are read job by job, and
+/// what went wrong state by state, each in the order of its index.
 fn ended_page(
     query: &RunQuery,
     jobs: Option<Vec<i64>>,
     states: Option<Vec<RunState>>,
+    until: Option<RunId>,
     values: &mut Values,
 ) -> Result<String> {
     let states = states.filter(|states| !states.contains(&RunState::Succeeded));
@@ -239,6 +296,7 @@ fn ended_page(
         // Saying more than the job would make the planner expect next to nothing.
         Some(_) => conditions(query, &ENDED_RUN_FIELDS, values)?,
     };
+    tests.extend(not_behind(query, until, values));
     if let Some(jobs) = jobs {
         sources.push(format!("unnest({}::bigint[]) AS w (job_id)", values.bind(jobs)));
         tests.push("r.job_id = w.job_id".to_owned());
@@ -310,10 +368,7 @@ fn conditions(query: &RunQuery, fields: &Fields, values: &mut Values) -> Result<
     for condition in &query.conditions {
         tests.push(filter::sql(condition, fields, values)?);
     }
-    if let Some(after) = query.after {
-        let sign = if query.ascending { ">" } else { "<" };
-        tests.push(format!("r.id {sign} {}::uuid", values.bind(after.to_uuid())));
-    }
+    tests.extend(after(query, values));
     Ok(tests)
 }
 

@@ -401,7 +401,11 @@ impl Store for PostgresStore {
     }
 
     async fn list_runs(&self, query: &RunQuery) -> Result<Vec<RunRecord>> {
-        lists::list_runs(self, query).await
+        lists::list_runs(self, query, None).await
+    }
+
+    async fn scan_runs(&self, query: &RunQuery) -> Result<RunPage> {
+        lists::scan_runs(self, query).await
     }
 
     async fn get_runs(&self, ids: &[RunId], full: bool) -> Result<Vec<RunRecord>> {

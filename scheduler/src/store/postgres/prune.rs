@@ -48,10 +48,12 @@ pub(super) async fn prune(
 ) -> Result<bool> {
     let client = store.client().await?;
     let longest = longest(&client, keep).await?;
+    let parent = oldest_parent(&client).await?;
     // Somebody who reads for long keeps a day from being made or dropped: it is tried again.
     let days = async {
         days::make_ahead(&client, now).await?;
-        days::drop_old(&client, longest, now, PRUNE_DAYS_MAX).await
+        let oldest = before(now, longest).min(parent.map_or(now, RunId::time)).date_naive();
+        days::drop_old(&client, oldest, PRUNE_DAYS_MAX).await
     };
     let dropped = match days.await {
         Ok(dropped) => dropped,
@@ -61,7 +63,10 @@ pub(super) async fn prune(
         }
         Err(fault) => return Err(fault),
     };
-    let more = remove_runs(store, &client, keep, longest, now).await?;
+    // A shard goes with its parent, so not while that is open; later ones may be its.
+    let shards_until = parent.map_or(Uuid::max(), RunId::to_uuid);
+    let limits = Limits { keep, longest, shards_until, now };
+    let more = remove_runs(store, &client, &limits).await?;
     let mut removed = remove_logs(&client, keep, now).await?;
     removed = removed.max(remove_events(&client, now).await?);
     removed = removed.max(remove_small(&client, keep, now).await?);
@@ -73,6 +78,22 @@ fn before(now: DateTime<Utc>, keep: Duration) -> DateTime<Utc> {
         .ok()
         .and_then(|keep| now.checked_sub_signed(keep))
         .unwrap_or(DateTime::<Utc>::UNIX_EPOCH)
+}
+
+/// What may go.
+struct Limits<'a> {
+    keep: &'a Retention,
+    longest: Duration,
+    /// Shards before this run have no open parent.
+    shards_until: Uuid,
+    now: DateTime<Utc>,
+}
+
+/// The first open run that has shards.
+async fn oldest_parent(client: &Object) -> Result<Option<RunId>> {
+    let sql = "SELECT id FROM open_run WHERE (extra ->> 'shard_total')::int > 0
+            AND extra -> 'parent' IS NULL ORDER BY id LIMIT 1";
+    query(client, sql, &[]).await?.first().map(|row| Reader::new(row).run()).transpose()
 }
 
 /// The longest time that anything of a run is kept.
@@ -98,25 +119,22 @@ pub(super) struct Progress {
 
 /// Removes ended runs past their job's retention, else their app's, else the server's, with all
 /// that belongs to them; and what belonged to runs that went with their day.
-async fn remove_runs(
-    store: &PostgresStore,
-    client: &Object,
-    keep: &Retention,
-    longest: Duration,
-    now: DateTime<Utc>,
-) -> Result<bool> {
-    let own = remove_by_job(store, client, now).await?;
+async fn remove_runs(store: &PostgresStore, client: &Object, limits: &Limits<'_>) -> Result<bool> {
+    let Limits { keep, longest, shards_until, now } = *limits;
+    let own = remove_by_job(store, client, limits).await?;
     let others = match longest > keep.runs {
-        true => sweep(store, client, keep, now).await?,
+        true => sweep(store, client, limits).await?,
         // Their days are dropped; only what lies in no day is removed here.
         false => {
             let sql = format!(
                 "SELECT e.id FROM ended_run_default e
-                WHERE e.id < $1 AND e.ended_at < $2 AND {KEPT_AS_USUAL} ORDER BY e.id LIMIT $3"
+                WHERE e.id < $1 AND e.ended_at < $2 AND {KEPT_AS_USUAL}
+                    AND (e.id < $4 OR e.extra -> 'parent' IS NULL)
+                ORDER BY e.id LIMIT $3"
             );
             let cutoff = before(now, keep.runs);
-            let params: [&(dyn ToSql + Sync); 3] =
-                [&first_id(cutoff), &cutoff, &limit(PRUNE_ROWS_MAX)];
+            let params: [&(dyn ToSql + Sync); 4] =
+                [&first_id(cutoff), &cutoff, &limit(PRUNE_ROWS_MAX), &shards_until];
             remove(client, &sql, &params).await? >= PRUNE_ROWS_MAX
         }
     };
@@ -138,7 +156,11 @@ const KEPT_AS_USUAL: &str = "NOT EXISTS (SELECT FROM job j WHERE j.id = e.job_id
 
 /// Removes runs of the next few jobs with a retention of their own or of their app's, found by the
 /// job's index. Returns whether more is left to do before a pause.
-async fn remove_by_job(store: &PostgresStore, client: &Object, now: DateTime<Utc>) -> Result<bool> {
+async fn remove_by_job(
+    store: &PostgresStore,
+    client: &Object,
+    limits: &Limits<'_>,
+) -> Result<bool> {
     let from = store.pruned.lock().job;
     let sql = "SELECT id, secs FROM (
             SELECT id, (spec -> 'run_retention' ->> 'secs')::bigint AS secs FROM job
@@ -155,7 +177,7 @@ async fn remove_by_job(store: &PostgresStore, client: &Object, now: DateTime<Utc
     for row in &query(client, sql, &[&from, &limit(PRUNE_JOBS_MAX)]).await? {
         let mut row = Reader::new(row);
         jobs.push(row.get()?);
-        let cutoff = before(now, Duration::from_secs(row.number()?));
+        let cutoff = before(limits.now, Duration::from_secs(row.number()?));
         ids.push(first_id(cutoff));
         times.push(cutoff);
     }
@@ -168,9 +190,12 @@ async fn remove_by_job(store: &PostgresStore, client: &Object, now: DateTime<Utc
         CROSS JOIN LATERAL (
             SELECT id FROM ended_run e
             WHERE e.job_id = w.job_id AND e.id < w.cutoff AND e.ended_at < w.cutoff_at
+                AND (e.id < $5 OR e.extra -> 'parent' IS NULL)
             ORDER BY id LIMIT $4
         ) AS e LIMIT $4";
-    let removed = remove(client, sql, &[&jobs, &ids, &times, &limit(PRUNE_ROWS_MAX)]).await?;
+    let params: [&(dyn ToSql + Sync); 5] =
+        [&jobs, &ids, &times, &limit(PRUNE_ROWS_MAX), &limits.shards_until];
+    let removed = remove(client, sql, &params).await?;
     if removed >= PRUNE_ROWS_MAX {
         return Ok(true);
     }
@@ -181,12 +206,8 @@ async fn remove_by_job(store: &PostgresStore, client: &Object, now: DateTime<Utc
 
 /// Removes runs kept for the server's time among those that are kept for longer: a bounded number
 /// of rows is looked at, and never twice on one day. Returns whether there are more to look at.
-async fn sweep(
-    store: &PostgresStore,
-    client: &Object,
-    keep: &Retention,
-    now: DateTime<Utc>,
-) -> Result<bool> {
+async fn sweep(store: &PostgresStore, client: &Object, limits: &Limits<'_>) -> Result<bool> {
+    let now = limits.now;
     let from = {
         let mut progress = store.pruned.lock();
         if progress.day.replace(now.date_naive()) != Some(now.date_naive()) {
@@ -194,13 +215,16 @@ async fn sweep(
         }
         progress.swept
     };
-    let cutoff = before(now, keep.runs);
+    let cutoff = before(now, limits.keep.runs);
     // Step by step, so that no plan begins with all jobs.
     let sql = format!(
         "WITH seen AS MATERIALIZED (
-            SELECT id, job_id, app_id, ended_at FROM ended_run WHERE id > $1 AND id < $2
+            SELECT id, job_id, app_id, ended_at, extra -> 'parent' IS NOT NULL AS shard
+            FROM ended_run WHERE id > $1 AND id < $2
             ORDER BY id LIMIT $3
-        ), old AS MATERIALIZED (SELECT e.id FROM seen e WHERE e.ended_at < $4 AND {KEPT_AS_USUAL}
+        ), old AS MATERIALIZED (
+            SELECT e.id FROM seen e WHERE e.ended_at < $4 AND (e.id < $5 OR NOT e.shard)
+                AND {KEPT_AS_USUAL}
         ), attempts AS (
             DELETE FROM attempt a USING old WHERE a.run_id = old.id
         ), logs AS (
@@ -210,8 +234,8 @@ async fn sweep(
         )
         SELECT id, count(*) OVER () FROM seen ORDER BY id DESC LIMIT 1"
     );
-    let params: [&(dyn ToSql + Sync); 4] =
-        [&from, &first_id(cutoff), &limit(SWEEP_ROWS_MAX), &cutoff];
+    let params: [&(dyn ToSql + Sync); 5] =
+        [&from, &first_id(cutoff), &limit(SWEEP_ROWS_MAX), &cutoff, &limits.shards_until];
     let seen = query(client, &sql, &params).await?;
     let Some(row) = seen.first() else { return Ok(false) };
     let mut row = Reader::new(row);

@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 use super::{
     SqliteStore,
     rows::{counted, get_run_id, json, number, us},
-    writer::{Tx, all},
+    writer::{Tx, all, find},
 };
 use crate::{
     model::ids::RunId,
@@ -58,18 +58,21 @@ fn before(now: DateTime<Utc>, keep: std::time::Duration) -> DateTime<Utc> {
 /// Ended runs past their job's retention, else their app's, else the server's.
 fn expired_runs(conn: &Connection, keep: &Retention, now: DateTime<Utc>) -> Result<Vec<RunId>> {
     let own = own_retentions(conn)?;
+    let shards_until = shards_until(conn)?;
     let mut runs = Vec::new();
     for (job, kept) in &own {
         let cutoff = before(now, std::time::Duration::from_secs(*kept));
         runs.extend(all(
             conn,
             "SELECT id FROM ended_run WHERE job_id = ?1 AND id < ?2 AND ended_at < ?3
+                 AND (id < ?5 OR json_extract(extra, '$.parent') IS NULL)
              ORDER BY id LIMIT ?4",
             params![
                 job,
                 RunId::first_at(cutoff).to_bytes(),
                 us(cutoff),
-                number(PRUNE_ROWS_MAX - runs.len())
+                number(PRUNE_ROWS_MAX - runs.len()),
+                shards_until,
             ],
             |row| get_run_id(row, 0),
         )?);
@@ -80,16 +83,27 @@ fn expired_runs(conn: &Connection, keep: &Retention, now: DateTime<Utc>) -> Resu
         conn,
         "SELECT id FROM ended_run
          WHERE id < ?1 AND ended_at < ?2 AND job_id NOT IN (SELECT value FROM json_each(?3))
+             AND (id < ?5 OR json_extract(extra, '$.parent') IS NULL)
          ORDER BY id LIMIT ?4",
         params![
             RunId::first_at(cutoff).to_bytes(),
             us(cutoff),
             json(&others)?,
-            number(PRUNE_ROWS_MAX - runs.len())
+            number(PRUNE_ROWS_MAX - runs.len()),
+            shards_until,
         ],
         |row| get_run_id(row, 0),
     )?);
     Ok(runs)
+}
+
+/// Shards before this run have no open parent. A shard goes with its parent, so not while that is
+/// open; later ones may be its.
+fn shards_until(conn: &Connection) -> Result<[u8; 16]> {
+    let sql = "SELECT id FROM open_run WHERE json_extract(extra, '$.shard_total') > 0
+                   AND json_extract(extra, '$.parent') IS NULL ORDER BY id LIMIT 1";
+    let oldest = find(conn, sql, [], |row| get_run_id(row, 0))?;
+    Ok(oldest.map_or([u8::MAX; 16], RunId::to_bytes))
 }
 
 /// Seconds that runs of a job are kept, of the jobs for which they are set, by row id. Jobs with a
