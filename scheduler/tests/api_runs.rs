@@ -311,24 +311,14 @@ async fn a_quiet_watch_has_bookmarks_and_ends_after_half_an_hour() {
     let mut watch = Watch::start(&world, "", "").await;
     assert_eq!(watch.next().await.r#type(), Type::Bookmark, "behind the present state");
     let mut bookmarks = 0;
-    let ended = soon(async {
-        loop {
-            tokio::select! {
-                biased;
-                event = watch.0.next() => match event {
-                    Some(event) => {
-                        assert_eq!(event.expect("no error").r#type(), Type::Bookmark);
-                        bookmarks += 1;
-                    }
-                    None => return world.clock.elapsed(),
-                },
-                () = tokio::task::yield_now() => {
-                    world.clock.advance(Duration::from_millis(100));
-                }
-            }
+    let ended = loop {
+        world.clock.advance(Duration::from_secs(15));
+        match said(&world, &mut watch.0).await {
+            Some(event) => assert_eq!(event.expect("no error").r#type(), Type::Bookmark),
+            None => break world.clock.elapsed(),
         }
-    })
-    .await;
+        bookmarks += 1;
+    };
     assert!(ended >= Duration::from_secs(1800), "{ended:?}");
     assert!((100..=120).contains(&bookmarks), "{bookmarks}");
 }
@@ -475,37 +465,49 @@ async fn r69_a_watch_and_a_tail_end_within_a_minute_of_their_token_s_end() {
     watch.until_kind(Type::Bookmark).await;
     let refused =
         |status: tonic::Status| why(&status) == (Code::Unauthenticated, "TOKEN_REVOKED".into());
-    let mut revoked_at = None;
-    let ends = async {
-        let (mut watched, mut tailed) = (None, None);
-        while watched.is_none() || tailed.is_none() {
-            tokio::select! {
-                biased;
-                event = watch.0.next(), if watched.is_none() => if let Some(Err(end)) = event {
-                    assert!(refused(end));
-                    watched = Some(world.clock.elapsed());
-                },
-                batch = tail.next(), if tailed.is_none() => if let Some(Err(end)) = batch {
-                    assert!(refused(end));
-                    tailed = Some(world.clock.elapsed());
-                },
-                () = tokio::task::yield_now() => {
-                    world.clock.advance(Duration::from_millis(100));
-                    // Both have been asked about once: the token is remembered as a good one.
-                    if revoked_at.is_none() && world.clock.elapsed() > Duration::from_secs(20) {
-                        world.store.revoke_token("t1", world.now()).await.expect("revoked");
-                        revoked_at = Some(world.clock.elapsed());
-                    }
-                }
-            }
+    // Each says something every 15 s, so none of their steps is missed while the clock moves on.
+    let (mut watched, mut tailed, mut revoked_at) = (None, None, None);
+    while watched.is_none() || tailed.is_none() {
+        world.clock.advance(Duration::from_secs(15));
+        if watched.is_none()
+            && let Some(Err(end)) = said(&world, &mut watch.0).await
+        {
+            assert!(refused(end));
+            watched = Some(world.clock.elapsed());
         }
-        (revoked_at.expect("it was"), [watched, tailed])
-    };
-    let (revoked_at, ends) = soon(ends).await;
-    for end in ends {
-        let after = end.expect("it ended") - revoked_at;
+        if tailed.is_none()
+            && let Some(Err(end)) = said(&world, &mut tail).await
+        {
+            assert!(refused(end));
+            tailed = Some(world.clock.elapsed());
+        }
+        // Both have asked once: the token is remembered as a good one.
+        if revoked_at.is_none() {
+            world.store.revoke_token("t1", world.now()).await.expect("revoked");
+            revoked_at = Some(world.clock.elapsed());
+        }
+    }
+    for end in [watched, tailed] {
+        let after = end.expect("it ended") - revoked_at.expect("it was revoked");
         assert!(after <= Duration::from_secs(60), "{after:?}");
     }
+}
+
+/// The next word of a stream, or its end. One that began to wait just after the clock moved is helped on.
+async fn said<T>(
+    world: &World,
+    stream: &mut clawjob_scheduler::api::streams::EventStream<T>,
+) -> Option<Result<T, tonic::Status>> {
+    const PATIENCE: Duration = Duration::from_millis(500);
+    soon(async {
+        loop {
+            match tokio::time::timeout(PATIENCE, stream.next()).await {
+                Ok(next) => return next,
+                Err(_) => world.clock.advance(Duration::from_secs(1)),
+            }
+        }
+    })
+    .await
 }
 
 #[tokio::test]
