@@ -19,6 +19,8 @@ pub(crate) const DAYS: i64 = 30;
 const JOBS: i64 = 2_000;
 /// Days that one look of the upkeep makes.
 const DAYS_MADE: usize = 3;
+/// Pause between two looks for a connection that should end.
+const LOOK: Duration = Duration::from_millis(20);
 /// Runs written by one statement.
 const STEP: i64 = 500_000;
 
@@ -80,7 +82,7 @@ pub(crate) async fn fill(schema: &Schema, store: &dyn Store, runs: i64) -> Fille
         let id: uuid::Uuid = client.query_one(sql, &[]).await.expect("a run").get(0);
         RunId::from_uuid(id)
     };
-    Filled {
+    let filled = Filled {
         big_job: 1,
         quiet_job: JOBS,
         app: 3,
@@ -91,7 +93,23 @@ pub(crate) async fn fill(schema: &Schema, store: &dyn Store, runs: i64) -> Fille
         .await,
         newest: pick("SELECT id FROM ended_run ORDER BY id DESC LIMIT 1").await,
         runs,
-    }
+    };
+    let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.expect("a pid").get(0);
+    drop(client);
+    gone(schema, &format!("pid = {pid}")).await;
+    filled
+}
+
+/// Waits until no such connection is left: what each has read is counted once it has ended.
+pub(crate) async fn gone(schema: &Schema, which: &str) {
+    let client = schema.connect().await;
+    let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE {which}");
+    let end = async {
+        while client.query_one(&sql, &[]).await.expect("a count").get::<_, i64>(0) > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(crate::TIMEOUT, end).await.expect("the connection ends");
 }
 
 fn insert(from: i64, until: i64, runs: i64) -> String {
