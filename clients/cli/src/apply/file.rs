@@ -86,7 +86,11 @@ impl Reader {
             Value::Object(mut map) if map.contains_key("jobs") || map.contains_key("calendars") => {
                 let app = match map.remove("app") {
                     Some(Value::String(own)) => match names::app_id(&own) {
-                        Ok(id) => Some(id.to_owned()),
+                        Ok(id) => {
+                            // The app of the environment or of a flag is none that a file names.
+                            self.wanted.apps.insert(id.to_owned());
+                            Some(id.to_owned())
+                        }
                         Err(e) => {
                             self.faults.push(format!("{place}: {e}"));
                             app
@@ -100,7 +104,6 @@ impl Reader {
                 };
                 // What a list of jobs printed by the client carries besides.
                 map.remove("nextPageToken");
-                self.wanted.apps.extend(app.clone());
                 match map.remove("calendars") {
                     Some(Value::Array(items)) => self.calendars(items, app.as_deref(), place),
                     None | Some(Value::Null) => {}

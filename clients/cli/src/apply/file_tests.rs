@@ -40,6 +40,16 @@ jobs: []
 }
 
 #[test]
+fn an_app_that_only_the_environment_names_is_not_in_reach_of_prune() {
+    let wanted = parse("jobs: []", Some("ops")).unwrap();
+    assert!(wanted.apps.is_empty(), "{:?}", wanted.apps);
+    let wanted = parse("jobs: [{name: apps/a/jobs/one, handler: h}]", Some("ops")).unwrap();
+    assert_eq!(wanted.apps.into_iter().collect::<Vec<_>>(), ["a"]);
+    let wanted = parse("jobs: [{name: one, handler: h}]", Some("ops")).unwrap();
+    assert_eq!(wanted.apps.into_iter().collect::<Vec<_>>(), ["ops"]);
+}
+
+#[test]
 fn shorthand_becomes_the_contract() {
     let text = r#"
 name: hello
