@@ -188,7 +188,10 @@ func TestC55C56LossOfContactStopsThoseThatAskForItAndNoOthers(t *testing.T) {
 	s.begin(stops)
 	address := f.crash()
 	// Long enough for the fence: lost_after less the grace of 1 s and the margin of 2 s.
-	for r.Health().Connected || r.Health().For < 1500*time.Millisecond {
+	for end := time.Now().Add(patience); r.Health().Connected || r.Health().For < 1500*time.Millisecond; {
+		if time.Now().After(end) {
+			t.Fatal("it does not notice that the scheduler is gone")
+		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	f = newFakeAt(t, address)

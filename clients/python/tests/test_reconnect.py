@@ -208,7 +208,7 @@ def test_a_close_that_may_pass_is_followed_by_another_session(
 def test_c55_c56_loss_of_contact_stops_those_that_ask_for_it_and_no_others(
     fake: Fake, start: Start, gate: Gate
 ) -> None:
-    start()
+    app = start().app
     session = fake.open()
     stop = types.DISCONNECT_POLICY_STOP
     # Two seconds and the grace before the job's own three seconds are over.
@@ -220,7 +220,8 @@ def test_c55_c56_loss_of_contact_stops_those_that_ask_for_it_and_no_others(
     session.begin(command("R2", "gate"))
     session.answers = False
     port = fake.crash()
-    time.sleep(1.5)  # the scheduler stays away for so long
+    # Long enough for the fence, by the executor's own word on how long it has been alone.
+    soon("the fence", lambda: not app.health().connected and app.health().since >= 1.5)
     back = Fake(port)
     try:
         second = back.accept()
