@@ -26,15 +26,7 @@ const END: Duration = Duration::from_secs(15);
 fn the_demo_tells_the_truth_and_ends_cleanly() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = dir.path().join("data");
-    let mut command = clawjob();
-    command
-        .arg("dev")
-        .arg("--data-dir")
-        .arg(&data)
-        .args(["--listen", "127.0.0.1:0"])
-        .current_dir(dir.path())
-        .process_group(0);
-    let mut demo = Process::start(command, Stdio::inherit());
+    let mut demo = start(dir.path(), &data);
     let url = demo.line_with("listening on http://", STORY);
     let url = url.rsplit(' ').next().expect("a URL").to_owned();
 
@@ -63,6 +55,43 @@ fn the_demo_tells_the_truth_and_ends_cleanly() {
     demo.signal(Signal::SIGINT);
     assert!(demo.wait(END).success(), "{:?}", demo.said());
     assert_eq!(killpg(group, None), Err(Errno::ESRCH), "nothing of it is left");
+}
+
+#[test]
+fn a_demo_that_was_killed_starts_again_with_an_executor_of_its_own() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    let mut demo = start(dir.path(), &data);
+    line_of(&mut demo, "hello", "SUCCEEDED", "1");
+    demo.signal(Signal::SIGKILL);
+    demo.wait(END);
+    let mut demo = start(dir.path(), &data);
+    let url = demo.line_with("listening on http://", STORY);
+    line_of(&mut demo, "hello", "SUCCEEDED", "1");
+    let token = std::fs::read_to_string(data.join("admin.token")).expect("a token");
+    let shown = clawjob()
+        .args(["executors", "list", "--app", "demo", "-o", "json"])
+        .env("CLAWJOB_ENDPOINTS", url.rsplit(' ').next().expect("a URL"))
+        .env("CLAWJOB_TOKEN", token.trim())
+        .output()
+        .expect("it runs");
+    let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
+    let executors = shown["executors"].as_array().expect("executors");
+    assert_eq!(executors.len(), 2, "the killed one's name is not asked for again: {shown}");
+    demo.signal(Signal::SIGINT);
+    assert!(demo.wait(END).success(), "{:?}", demo.said());
+}
+
+fn start(dir: &Path, data: &Path) -> Process {
+    let mut command = clawjob();
+    command
+        .arg("dev")
+        .arg("--data-dir")
+        .arg(data)
+        .args(["--listen", "127.0.0.1:0"])
+        .current_dir(dir)
+        .process_group(0);
+    Process::start(command, Stdio::inherit())
 }
 
 /// The first line that the demo printed of such a run.

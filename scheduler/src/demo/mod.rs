@@ -62,7 +62,8 @@ async fn play(server: &Server, config: &Config, stop: CancellationToken) -> Resu
             .endpoints([url.clone()])
             .token(executor_token)
             .app(APP)
-            .executor_id("demo-1")
+            // A fresh name per start: after a kill the last one's is taken for a while.
+            .executor_id(format!("demo-{:06x}", rand::random_range(0..1_u32 << 24)))
             .slots(8)
             .shutdown_grace(DRAIN)
             .run_until(stop.cancelled_owned()),

@@ -57,6 +57,7 @@ pub(super) async fn run(ctx: &mut Context<'_>, args: RunLogsArgs) -> Result<(), 
 }
 
 async fn stored(ctx: &mut Context<'_>, name: String, args: RunLogsArgs) -> Result<(), CliError> {
+    let (run, attempt) = (name.clone(), args.attempt);
     let list = ListArgs { limit: args.limit, page_token: String::new() };
     let rest = ListRunLogsRequest {
         name,
@@ -85,7 +86,25 @@ async fn stored(ctx: &mut Context<'_>, name: String, args: RunLogsArgs) -> Resul
         Ok(())
     })
     .await?;
-    if format == OutputFormat::Table { Ok(()) } else { printer.end(ctx.term, &next) }
+    if format != OutputFormat::Table {
+        return printer.end(ctx.term, &next);
+    }
+    tell_dropped(ctx, run, attempt).await
+}
+
+/// Says that records are missing, so that what is shown is not taken for all there was.
+async fn tell_dropped(
+    ctx: &mut Context<'_>,
+    name: String,
+    attempt: Option<u32>,
+) -> Result<(), CliError> {
+    let run = get(&mut ctx.client, name, RunView::Full).await?;
+    let number = attempt.unwrap_or(run.attempt);
+    let shown = run.attempts.iter().find(|attempt| attempt.number == number);
+    if let Some(dropped) = shown.map(|shown| shown.log_records_dropped).filter(|n| *n > 0) {
+        ctx.term.remark(&format!("{dropped} records of attempt {number} were dropped"));
+    }
+    Ok(())
 }
 
 /// Where a tail stands: the attempt it follows and the last record it has shown.

@@ -50,7 +50,7 @@ pub(super) const SHARDS: Columns<Run> = Columns {
 };
 
 const ATTEMPTS: Columns<Attempt> = Columns {
-    headers: &["ATTEMPT", "OUTCOME", "EXECUTOR", "STARTED", "TOOK", "WHY"],
+    headers: &["ATTEMPT", "OUTCOME", "EXECUTOR", "STARTED", "TOOK", "LOG", "WHY"],
     row: |attempt, zone| {
         let out = attempt.disconnected_since.as_ref();
         let why = match (&attempt.failure, out) {
@@ -66,10 +66,20 @@ const ATTEMPTS: Columns<Attempt> = Columns {
             names::short(&attempt.executor).into(),
             show::instant(attempt.start_time.as_ref(), zone).into(),
             show::duration(attempt.duration.as_ref()).into(),
+            log(attempt).into(),
             why.into(),
         ]
     },
 };
+
+/// How many records an attempt's log has, and how many more there would be.
+fn log(attempt: &Attempt) -> String {
+    match (attempt.log_records, attempt.log_records_dropped) {
+        (0, 0) => String::new(),
+        (kept, 0) => kept.to_string(),
+        (kept, dropped) => format!("{kept} ({dropped} dropped)"),
+    }
+}
 
 /// Why a run is in its state: the server's own line, else its failure, else what is coming.
 pub(super) fn why(run: &Run) -> String {

@@ -1,7 +1,7 @@
 //! `runs`: waiting, watching and logs over lost connections.
 
 use clawjob_proto::v1::{
-    LogRecord, Run, RunState, StoredLogRecord, TailRunLogsResponse, WatchRunsResponse,
+    Attempt, LogRecord, Run, RunState, StoredLogRecord, TailRunLogsResponse, WatchRunsResponse,
     watch_runs_response::Type,
 };
 use tonic::Status;
@@ -12,9 +12,12 @@ const RUN: &str = "apps/demo/runs/R1";
 
 async fn with_run() -> (Fake, Session) {
     let (fake, url) = Fake::start().await;
-    let job = "apps/demo/jobs/hello".into();
-    fake.state().runs.insert(RUN.into(), Run { name: RUN.into(), job, ..Run::default() });
+    fake.state().runs.insert(RUN.into(), run());
     (fake, Session::new(url))
+}
+
+fn run() -> Run {
+    Run { name: RUN.into(), job: "apps/demo/jobs/hello".into(), ..Run::default() }
 }
 
 #[tokio::test]
@@ -154,6 +157,28 @@ async fn stored_logs_are_printed_and_are_the_contracts_list_in_json() {
     fake.state().tails.push_back(vec![batch(1, &[1, 2], true)]);
     let json = session.run(&["runs", "logs", "demo/R1", "-o", "json"]).await.json();
     assert_eq!(json["records"][1]["seq"], "2");
+}
+
+#[tokio::test]
+async fn records_that_were_dropped_are_told_of_with_those_that_were_kept() {
+    let (fake, session) = with_run().await;
+    let attempt = |number, log_records, log_records_dropped| Attempt {
+        number,
+        log_records,
+        log_records_dropped,
+        ..Attempt::default()
+    };
+    let run = Run { attempt: 2, attempts: vec![attempt(1, 2, 9), attempt(2, 2, 0)], ..run() };
+    fake.state().runs.insert(RUN.into(), run);
+    let shown = session.ok(&["runs", "get", "demo/R1"]).await;
+    assert!(shown.contains("2 (9 dropped)"), "{shown}");
+    let mut told = Vec::new();
+    for attempt in ["1", "2"] {
+        fake.state().tails.push_back(vec![batch(1, &[1, 2], true)]);
+        told.push(session.run(&["runs", "logs", "--attempt", attempt, "demo/R1"]).await.err);
+    }
+    assert!(told[0].contains("9 records of attempt 1 were dropped"), "{told:?}");
+    assert!(!told[1].contains("dropped"), "{told:?}");
 }
 
 #[tokio::test]
