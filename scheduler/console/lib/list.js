@@ -1,0 +1,206 @@
+// A list of the contract, page by page, that stays where it is while somebody reads it.
+import { useEffect, useRef, useState } from "./dom.js";
+import { call } from "./rpc.js";
+
+const PAGE = 50;
+/** The most rows that one call gives. */
+const PAGE_MAX = 1000;
+/** Lists that are remembered for the way back. */
+const KEPT_MAX = 20;
+
+/**
+ * @template T
+ * @typedef {object} Rows
+ * @property {T[]} rows
+ * @property {string} next token of the next page; empty at the end
+ * @property {boolean} loading
+ * @property {unknown} error
+ * @property {T[]} fresh rows that came up since, not shown yet
+ */
+
+/** @type {Map<string, Rows<any>>} */
+const kept = new Map();
+
+/** @param {string} key @param {Rows<any>} rows */
+function keep(key, rows) {
+  kept.delete(key);
+  kept.set(key, { ...rows, loading: false, fresh: [] });
+  if (kept.size > KEPT_MAX) kept.delete(/** @type {string} */ (kept.keys().next().value));
+}
+
+/** @param {{ name?: string }} row */
+const nameOf = (row) => row.name ?? "";
+
+/** Forgets what was loaded, as after signing out. */
+export const forgetLists = () => kept.clear();
+
+/**
+ * @template {object} T
+ * @param {{ method: string, body: object, field: string, count?: number, idOf?: (row: T) => string }} of
+ *   `count`: rows to begin with
+ */
+export function useList({ method, body, field, count = PAGE, idOf = nameOf }) {
+  const key = JSON.stringify([method, body]);
+  /** @returns {Rows<T>} */
+  const begin = () => kept.get(key) ?? { rows: [], next: "", loading: true, error: null, fresh: [] };
+  const [state, setState] = useState(begin);
+  const now = useRef({ key, state });
+  /** @param {Rows<T>} next @param {string} [of] */
+  const put = (next, of = key) => {
+    if (now.current.key !== of) return;
+    now.current.state = next;
+    keep(of, next);
+    setState(next);
+  };
+
+  /**
+   * @param {number} size
+   * @param {string} pageToken
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<{ rows: T[], next: string }>}
+   */
+  const fetchRows = async (size, pageToken, signal) => {
+    /** @type {T[]} */
+    const rows = [];
+    let next = pageToken;
+    do {
+      const pageSize = Math.min(PAGE_MAX, size - rows.length);
+      /** @type {any} */
+      const page = await call(method, { ...body, pageSize, pageToken: next }, signal);
+      rows.push(...(page[field] ?? []));
+      next = page.nextPageToken ?? "";
+    } while (next && rows.length < size);
+    return { rows, next };
+  };
+
+  /** Loads it anew, from the top. @param {AbortSignal} [signal] */
+  const reload = async (signal) => {
+    const before = now.current.state;
+    put({ ...before, loading: true });
+    try {
+      const size = Math.max(count, before.rows.length);
+      const got = await fetchRows(size, "", signal);
+      put({ ...got, loading: false, error: null, fresh: [] });
+    } catch (error) {
+      if (!signal?.aborted) put({ ...now.current.state, loading: false, error });
+    }
+  };
+
+  useEffect(() => {
+    const stop = new AbortController();
+    const first = begin();
+    now.current = { key, state: first };
+    setState(first);
+    if (first.rows.length === 0) reload(stop.signal);
+    else refresh(stop.signal);
+    return () => stop.abort();
+  }, [key]);
+
+  /**
+   * Brings the rows up to date where they stand; what is new waits in `fresh`.
+   * @param {AbortSignal} [signal]
+   */
+  const refresh = async (signal) => {
+    const before = now.current.state;
+    if (before.loading && before.rows.length === 0) return;
+    try {
+      const got = await fetchRows(Math.max(count, before.rows.length), "", signal);
+      const found = new Map(got.rows.map((row) => [idOf(row), row]));
+      const known = new Set(now.current.state.rows.map(idOf));
+      const rows = now.current.state.rows.map((row) => found.get(idOf(row)) ?? row);
+      const fresh = got.rows.filter((row) => !known.has(idOf(row)));
+      const empty = rows.length === 0;
+      put(empty
+        ? { ...got, loading: false, error: null, fresh: [] }
+        : { ...now.current.state, rows, fresh, error: null });
+    } catch (error) {
+      if (!signal?.aborted) put({ ...now.current.state, error });
+    }
+  };
+
+  const more = async () => {
+    const before = now.current.state;
+    if (!before.next || before.loading) return;
+    put({ ...before, loading: true });
+    try {
+      const got = await fetchRows(PAGE, before.next);
+      const known = new Set(now.current.state.rows.map(idOf));
+      const added = got.rows.filter((row) => !known.has(idOf(row)));
+      const rows = [...now.current.state.rows, ...added];
+      put({ ...now.current.state, rows, next: got.next, loading: false, error: null });
+    } catch (error) {
+      put({ ...now.current.state, loading: false, error });
+    }
+  };
+
+  /** Puts a row's new state where it stands. @param {T} row */
+  const patch = (row) => {
+    const { current } = now;
+    const at = current.state.rows.findIndex((other) => idOf(other) === idOf(row));
+    if (at < 0) return false;
+    const rows = [...current.state.rows];
+    rows[at] = { ...rows[at], ...row };
+    put({ ...current.state, rows });
+    return true;
+  };
+
+  /** A row that nobody has seen yet, or a newer state of one that waits. @param {T} row */
+  const add = (row) => {
+    const { state: at } = now.current;
+    const others = at.fresh.filter((other) => idOf(other) !== idOf(row));
+    put({ ...at, fresh: [row, ...others].slice(0, PAGE_MAX) });
+  };
+
+  /** @param {string[]} names */
+  const remove = (names) => {
+    const gone = new Set(names);
+    const { state: at } = now.current;
+    put({ ...at, rows: at.rows.filter((row) => !gone.has(idOf(row))) });
+  };
+
+  /** Shows what waited, at the top. */
+  const showFresh = () => {
+    const { state: at } = now.current;
+    put({ ...at, rows: [...at.fresh, ...at.rows], fresh: [] });
+  };
+
+  return { ...state, reload, refresh, more, patch, add, remove, showFresh };
+}
+
+/**
+ * A value that is asked for once and again each `everyMs` while somebody looks.
+ * @template T
+ * @param {() => Promise<T>} ask
+ * @param {any[]} inputs it is asked for anew when they change; what there was stays on show
+ *   meanwhile, unless the first of them is another
+ * @param {number} [everyMs]
+ * @returns {{ value: T | undefined, error: unknown, again: () => Promise<void> }}
+ */
+export function useAsk(ask, inputs, everyMs = 0) {
+  /** @type {{ value: T | undefined, error: unknown }} */
+  const none = { value: undefined, error: null };
+  const [state, setState] = useState(none);
+  const turn = useRef(0);
+  const again = async () => {
+    turn.current += 1;
+    const mine = turn.current;
+    try {
+      const value = await ask();
+      if (mine === turn.current) setState({ value, error: null });
+    } catch (error) {
+      if (mine === turn.current) setState((before) => ({ ...before, error }));
+    }
+  };
+  const first = useRef(inputs[0]);
+  useEffect(() => {
+    if (first.current !== inputs[0]) setState(none);
+    first.current = inputs[0];
+    again();
+    const timer = everyMs && setInterval(() => document.hidden || again(), everyMs);
+    return () => {
+      turn.current += 1;
+      clearInterval(timer);
+    };
+  }, inputs);
+  return { ...state, again };
+}

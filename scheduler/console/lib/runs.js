@@ -1,0 +1,66 @@
+// States of runs: what they mean to who looks.
+
+/** @typedef {"run" | "wait" | "ok" | "bad" | "late" | "lost" | "off" | "skip"} Tone */
+
+/** @type {Record<string, Tone>} */
+const TONES = {
+  SCHEDULED: "wait",
+  QUEUED: "wait",
+  DISPATCHED: "run",
+  RUNNING: "run",
+  CANCELING: "run",
+  RETRY_WAIT: "late",
+  SUCCEEDED: "ok",
+  FAILED: "bad",
+  TIMED_OUT: "late",
+  LOST: "lost",
+  CANCELED: "off",
+  SKIPPED: "skip",
+};
+
+/** All states, open ones first. */
+export const STATES = Object.keys(TONES);
+/** Of a run that has not ended. */
+export const OPEN = ["QUEUED", "DISPATCHED", "RUNNING", "CANCELING", "RETRY_WAIT"];
+/** With an executor. */
+export const RUNNING = ["DISPATCHED", "RUNNING", "CANCELING"];
+/** Ends that somebody must look at. */
+export const FAILED = ["FAILED", "TIMED_OUT", "LOST"];
+/** What "failed or missed" counts. */
+export const TROUBLED = [...FAILED, "SKIPPED"];
+
+/** The state without the contract's prefix. @param {string | undefined} text */
+export const stateOf = (text) => (text ?? "").replace("RUN_STATE_", "");
+/** @param {string} state */
+export const toneOf = (state) => TONES[state] ?? "off";
+/** @param {string} state */
+export const isOpen = (state) => OPEN.includes(state) || state === "SCHEDULED";
+
+/**
+ * Between the planned time and the first start.
+ * @param {pb.Run} run
+ * @returns {number} milliseconds; NaN for a run that has not started or is not by schedule
+ */
+export function lateness(run) {
+  if (!run.startTime || !run.dueTime) return NaN;
+  return Math.max(0, Date.parse(run.startTime) - Date.parse(run.dueTime));
+}
+
+/**
+ * From the first start to the end, or till now.
+ * @param {pb.Run} run
+ * @param {number} now
+ */
+export function elapsed(run, now) {
+  if (!run.startTime) return NaN;
+  return Math.max(0, (run.endTime ? Date.parse(run.endTime) : now) - Date.parse(run.startTime));
+}
+
+/** Why a run stands as it does, in one line. @param {pb.Run} run */
+export function reason(run) {
+  if (run.failure) {
+    const { code = "", message = "" } = run.failure;
+    return message ? `${code}: ${message}` : code;
+  }
+  return run.stateMessage || run.progressMessage || "";
+}

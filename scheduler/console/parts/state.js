@@ -1,0 +1,68 @@
+// States and what goes with them: always a sign and a word, never a colour alone.
+import { cls, html } from "../lib/dom.js";
+import { t } from "../lib/i18n.js";
+import { href } from "../lib/router.js";
+import { stateOf, toneOf } from "../lib/runs.js";
+import { appOf, idOf } from "../lib/names.js";
+import { Icon } from "./icon.js";
+
+/** The state of a run. @param {{ state: string | undefined, short?: boolean }} props */
+export function RunState({ state, short }) {
+  const word = stateOf(state);
+  const tone = toneOf(word);
+  return html`<span class=${cls("state", `tone-${tone}`, word === "RUNNING" && "is-live")}>
+    <${Icon} name=${tone} size=${13} />${!short && html`<span>${t(`state.${word}`)}</span>`}
+  </span>`;
+}
+
+/** @type {Record<string, string>} */
+const TONES = {
+  ACTIVE: "ok",
+  ONLINE: "ok",
+  PAUSED: "late",
+  SUSPECT: "late",
+  DRAINING: "wait",
+  EXPIRED: "off",
+  OFFLINE: "off",
+  GONE: "lost",
+};
+/** @type {Record<string, string>} */
+const SIGNS = { PAUSED: "pause", SUSPECT: "lost", DRAINING: "out", EXPIRED: "off", OFFLINE: "off" };
+
+/** The state of a job, executor or node. @param {{ state: string | undefined }} props */
+export function Life({ state = "" }) {
+  const word = state.replace("STATE_", "") || "ACTIVE";
+  return html`<span class=${`state tone-${TONES[word] ?? "off"}`}>
+    <${Icon} name=${SIGNS[word] ?? "ok"} size=${13} /><span>${t(`life.${word}`)}</span>
+  </span>`;
+}
+
+/** A small word with a ground. @param {{ tone?: string, children?: any, title?: string }} props */
+export const Tag = ({ tone = "plain", children, title }) =>
+  html`<span class=${`tag tone-${tone}`} title=${title}>${children}</span>`;
+
+/** Labels as tags. @param {{ labels: Record<string, string> | undefined }} props */
+export const Labels = ({ labels = {} }) =>
+  Object.entries(labels).map(([key, value]) =>
+    html`<span class="tag label" key=${key}><b>${key}</b>${value && html`<span>${value}</span>`}</span>`);
+
+/** A job by name, leading to its page. @param {{ name: string | undefined, app?: boolean }} props */
+export const JobLink = ({ name = "", app = true }) =>
+  html`<a class="name" href=${jobHref(name)}>
+    ${app && html`<span class="of">${appOf(name)}/</span>`}${idOf(name)}</a>`;
+
+/** A run by name, leading to its page. @param {{ name: string | undefined }} props */
+export const RunLink = ({ name = "" }) =>
+  html`<a class="mono" href=${runHref(name)} title=${idOf(name)}>…${idOf(name).slice(-6)}</a>`;
+
+/** An executor by name, leading to its page. @param {{ name: string | undefined }} props */
+export const ExecutorLink = ({ name = "" }) =>
+  name ? html`<a href=${executorHref(name)}>${idOf(name)}</a>` : html`<span class="none">–</span>`;
+
+/** @param {string} name @param {string} [page] */
+export const jobHref = (name, page) =>
+  href(["jobs", appOf(name), idOf(name), ...(page ? [page] : [])]);
+/** @param {string} name */
+export const runHref = (name) => href(["runs", appOf(name), idOf(name)]);
+/** @param {string} name */
+export const executorHref = (name) => href(["executors", appOf(name), idOf(name)]);

@@ -1,0 +1,3 @@
+import htm from "htm";
+
+export default htm;

@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { goTo, row } from "./support/browser.js";
+import { until } from "./support/scheduler.js";
+import { stage } from "./support/stage.js";
+
+const here = stage();
+
+const save = (/** @type {import("playwright-core").Page} */ page) => page.locator("form.job-form button[type=submit]").click();
+
+test("a job is written, checked as it is typed, and runs", async () => {
+  const { page, close } = await here.open({ at: "/jobs/new" });
+  await until(async () => (await page.getByLabel("App").inputValue()) === "demo", "the only app to be filled in");
+  await page.getByLabel("Id").fill("Not A Name");
+  await page.locator(".field.wrong", { hasText: "Id" }).getByText(/a-z/).last().waitFor();
+  await page.getByLabel("Id").fill("greeter");
+  // Handlers are those that connected executors offer.
+  await until(async () => (await page.locator("#handlers option").count()) >= 3, "the handlers that are offered");
+  await page.getByLabel("Handler").fill("nobody-has-it");
+  await page.getByText("No connected executor offers it").waitFor();
+  await page.getByLabel("Handler").fill("hello");
+  await page.getByText("Offered by one executor").waitFor();
+  // The handler's schema makes the form of its params.
+  await page.getByText("The handler asks for name, too.").waitFor();
+  await page.locator(".params").getByLabel("name").fill("Mei");
+  await page.getByLabel("Cron expression").fill("61 * * * *");
+  await page.locator(".field.wrong", { hasText: "Cron" }).locator(".field-fault").waitFor();
+  await page.getByLabel("Cron expression").fill("0 0 9 ? * 2-6");
+  await page.getByLabel("Time zone").fill("Asia/Shanghai");
+  await page.locator(".preview-words", { hasText: /Monday.*Friday/ }).waitFor();
+  await page.locator(".preview .tag", { hasText: "Quartz" }).waitFor();
+  await page.locator(".fires li").first().getByText("09:00:00").waitFor();
+  await page.getByText("Times in Asia/Shanghai").waitFor();
+  await page.getByText("The scheduler takes it as it is.").waitFor();
+  await save(page);
+  await page.getByText("demo/greeter is made.").waitFor();
+
+  await page.getByText("Trigger", { exact: true }).click();
+  await page.locator("dialog").getByLabel("name").fill("Lin");
+  await page.locator("dialog button[type=submit]").click();
+  await page.locator(".note").getByText("Show").click();
+  await page.getByText("Hello, Lin!").waitFor();
+  await close();
+});
+
+test("r76 typing in a box of params keeps the cursor", async () => {
+  const { page, close } = await here.open({ at: "/jobs/new?app=demo" });
+  await page.getByLabel("Handler").fill("hello");
+  const name = page.locator(".params").getByLabel("name");
+  await name.fill("ad");
+  await name.press("ArrowLeft");
+  await name.pressSequentially("1234");
+  assert.equal(await name.inputValue(), "a1234d");
+  await page.locator(".params").getByText("as JSON").click();
+  const box = page.getByLabel("Params as JSON");
+  await box.fill('{"name": "ad", "other": [1,2]}');
+  await box.press("Home");
+  for (let i = 0; i < 11; i += 1) await box.press("ArrowRight");
+  // Half-way it is no JSON; what was typed stays as it was typed.
+  await box.pressSequentially('x"y');
+  await page.getByText("This is no JSON").waitFor();
+  assert.equal(await box.inputValue(), '{"name": "ax"yd", "other": [1,2]}');
+  await box.press("Backspace");
+  await box.press("Backspace");
+  await box.pressSequentially("z");
+  assert.equal(await box.inputValue(), '{"name": "axzd", "other": [1,2]}');
+  await close();
+});
+
+test("faults of a form stand at their fields, and what was typed stays", async () => {
+  const { page, close } = await here.open({ at: "/jobs/new?app=demo" });
+  await page.getByText("Retries", { exact: true }).click();
+  await page.getByLabel("First wait").fill("soon");
+  await page.getByText("Write a length such as 90s").waitFor();
+  await page.getByLabel("Attempts").fill("5000");
+  await page.locator(".field.wrong", { hasText: "Attempts" }).locator(".field-fault").waitFor();
+  await save(page);
+  // Nothing was sent, and fields that are empty and needed say so now.
+  await page.locator(".field.wrong", { hasText: "Handler" }).waitFor();
+  assert.equal(await page.getByLabel("First wait").inputValue(), "soon");
+  assert.match(page.url(), /jobs\/new/);
+  await close();
+});
+
+test("a copy begins with the other's settings; a change makes a revision that can be taken back", async () => {
+  const { page, close } = await here.open({ at: "/jobs/demo/risky" });
+  await page.getByText("Copy", { exact: true }).click();
+  await page.getByLabel("Id").fill("risky-two");
+  assert.equal(await page.getByLabel("Attempts").inputValue(), "3");
+  await save(page);
+  await page.getByText("demo/risky-two is made.").waitFor();
+  await page.getByText("Edit", { exact: true }).click();
+  await page.getByLabel("Owner").fill("grace");
+  await page.getByLabel("Attempts").fill("4");
+  await save(page);
+  await page.getByText("demo/risky-two is saved.").waitFor();
+  await page.locator(".tabs").getByText("Revisions").click();
+  const newest = page.locator(".revisions > li").first();
+  await newest.getByText("retry.maxAttempts").waitFor();
+  assert.deepEqual(await newest.locator("del").allInnerTexts(), ["3"]);
+  assert.deepEqual((await newest.locator("ins").allInnerTexts()).sort(), ["4", "grace"]);
+  await page.locator(".revisions > li").nth(1).getByText("Roll back").click();
+  await page.locator("dialog").getByText("grace").waitFor();
+  await page.locator("dialog button[type=submit]").click();
+  await page.getByText("Revision 3").waitFor();
+  const job = await here.scheduler.call("JobService/GetJob", { name: "apps/demo/jobs/risky-two" });
+  assert.equal(job.retry.maxAttempts, 3);
+  assert.equal(job.owner, undefined);
+  await close();
+});
+
+test("who saves over somebody else's change is told, and loses nothing", async () => {
+  await here.scheduler.call("JobService/CreateJob", { parent: "apps/demo", jobId: "contested", job: { handler: "hello" } });
+  const { page, close } = await here.open({ at: "/jobs/demo/contested/edit" });
+  await page.getByLabel("Owner").fill("me");
+  await here.scheduler.call("JobService/UpdateJob", { job: { name: "apps/demo/jobs/contested", owner: "them" }, updateMask: "owner" });
+  await save(page);
+  await page.locator(".fault, .save .field-fault").first().waitFor();
+  assert.equal(await page.getByLabel("Owner").inputValue(), "me");
+  const job = await here.scheduler.call("JobService/GetJob", { name: "apps/demo/jobs/contested" });
+  assert.equal(job.owner, "them");
+  await close();
+});
+
+test("the coming fires are shown as a calendar and as a list, and a pause shows", async () => {
+  const { page, close } = await here.open({ at: "/forecast?hours=72&q=report" });
+  await page.locator(".heat").first().waitFor();
+  await page.getByText("3 fires").waitFor();
+  assert.equal(await page.locator(".panel table.small tbody tr").count(), 3);
+  await page.locator(".heat", { hasText: "1" }).first().click();
+  await page.getByText(/1 fires in the hour from/).waitFor();
+  await goTo(page, "/jobs/demo/report/coming");
+  await page.locator(".fires li").first().waitFor();
+  await page.getByText("Pause", { exact: true }).click();
+  await page.locator("dialog").getByLabel("Reason").fill("holidays");
+  await page.locator("dialog button[type=submit]").click();
+  await page.getByText("Paused: these are the times").waitFor();
+  await goTo(page, "/jobs?q=report");
+  await row(page, "report").getByText("paused").waitFor();
+  await close();
+});

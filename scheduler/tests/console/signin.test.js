@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { row, signInByToken } from "./support/browser.js";
+import { stage } from "./support/stage.js";
+
+const here = stage();
+
+test("who has no token that holds is told so, and gets in with one, to the page asked for", async () => {
+  const { page, close } = await here.open({ at: "/jobs?q=risky", token: "" });
+  await page.getByText("Sign in with a token").click();
+  await page.locator("input[name=token]").fill("clawjob_nobody_knows");
+  await page.locator("form button[type=submit]").click();
+  await page.getByRole("alert").waitFor();
+  assert.equal(await page.locator(".shell").count(), 0);
+  await page.locator("input[name=token]").fill(here.scheduler.token);
+  await page.locator("form button[type=submit]").click();
+  await row(page, "risky").waitFor();
+  assert.equal(await row(page, "hello").count(), 0);
+  await close();
+});
+
+test("a user signs in, must change a password that somebody else gave, and goes on", async () => {
+  const user = { displayName: "Ada", grants: [{ app: "*", role: "ROLE_ADMIN" }] };
+  await here.scheduler.call("IdentityService/CreateUser", { userId: "ada", user, password: "first-of-all-words" });
+  const { page, close } = await here.open({ token: "" });
+  await page.locator("input[name=user]").fill("ada");
+  await page.locator("input[name=password]").fill("not that one at all");
+  await page.locator("form button[type=submit]").click();
+  await page.getByRole("alert").waitFor();
+  await page.locator("input[name=password]").fill("first-of-all-words");
+  await page.locator("form button[type=submit]").click();
+
+  await page.locator("input[name=now]").fill("first-of-all-words");
+  await page.locator("input[name=next]").fill("a much better secret 7");
+  await page.locator("input[name=twice]").fill("another one");
+  await page.locator("form button[type=submit]").click();
+  await page.getByText("The two are not the same.").waitFor();
+  await page.locator("input[name=twice]").fill("a much better secret 7");
+  await page.locator("form button[type=submit]").click();
+  await page.locator(".shell").waitFor();
+  assert.match(await page.locator(".who-name").innerText(), /Ada/);
+
+  await page.reload();
+  await page.locator(".shell").waitFor();
+  await page.getByLabel("Sign out").click();
+  await page.locator("input[name=user]").waitFor();
+  await close();
+});
+
+test("no script of a page can read the session", async () => {
+  const { page, close } = await here.open();
+  const kept = await page.evaluate(() => [document.cookie, ...Object.values(sessionStorage), ...Object.values(localStorage)]);
+  assert.ok(!kept.join().includes("clawjob_"), kept.join());
+  await close();
+});
+
+test("roles decide what is shown", async () => {
+  const viewer = await here.open({ at: "/jobs", token: await here.scheduler.tokenFor("VIEWER") });
+  await row(viewer.page, "hello").waitFor();
+  for (const name of ["New job", "Access", "Trigger hello now"]) {
+    assert.equal(await viewer.page.getByText(name).or(viewer.page.getByLabel(name)).count(), 0, name);
+  }
+  assert.equal(await viewer.page.getByRole("switch").count(), 0);
+  assert.equal(await viewer.page.getByRole("checkbox").count(), 0);
+  await viewer.close();
+
+  const operator = await here.open({ at: "/jobs", token: await here.scheduler.tokenFor("OPERATOR", "demo") });
+  await operator.page.getByLabel("Trigger hello now").waitFor();
+  assert.ok(await operator.page.getByRole("switch").count() > 0);
+  assert.equal(await operator.page.getByText("New job").count(), 0);
+  await operator.close();
+
+  const editor = await here.open({ at: "/jobs", token: await here.scheduler.tokenFor("EDITOR", "demo") });
+  await editor.page.getByText("New job").waitFor();
+  assert.equal(await editor.page.locator("nav").getByText("Access").count(), 0);
+  await editor.close();
+});
+
+test("who is signed out elsewhere comes to the way in, and back to the same page", async () => {
+  const secret = await here.scheduler.tokenFor("VIEWER");
+  const { page, close } = await here.open({ at: "/jobs?q=hello", token: secret });
+  await row(page, "hello").waitFor();
+  const { tokens } = await here.scheduler.call("IdentityService/ListTokens", { pageSize: 1000 });
+  const name = tokens.find((/** @type {any} */ token) => secret.startsWith(token.prefix)).name;
+  await here.scheduler.call("IdentityService/RevokeToken", { name });
+  await page.locator("input[name=user], input[name=token]").waitFor();
+  await signInByToken(page, here.scheduler.token);
+  await row(page, "hello").waitFor();
+  assert.match(page.url(), /q=hello/);
+  await close();
+});
