@@ -29,6 +29,7 @@ use clawjob_scheduler::{
     results::{Results, RunListener, Specs},
     store::{
         SharedStore, Store,
+        identity::IdentityStore,
         ops::{Dispatch, DispatchRow, NewJob, NewRun},
         sqlite::SqliteStore,
     },

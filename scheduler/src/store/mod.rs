@@ -16,6 +16,7 @@
 pub mod alarms;
 mod families;
 mod fields;
+pub mod identity;
 pub mod log_chunk;
 pub mod ops;
 pub mod postgres;
@@ -34,10 +35,10 @@ use crate::model::{
     executor::Executor,
     ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
     job::Job,
-    principal::Token,
     run::{OpenRun, RunRecord},
 };
 use alarms::AlarmStore;
+use identity::IdentityStore;
 use ops::*;
 pub use schedules::{BACKFILL_RUNS_MAX, ScheduleStore};
 
@@ -109,7 +110,7 @@ pub enum Topic {
 
 /// The store. All methods are safe to call from many tasks at once.
 #[async_trait]
-pub trait Store: AlarmStore + FamilyStore + ScheduleStore {
+pub trait Store: AlarmStore + FamilyStore + IdentityStore + ScheduleStore {
     // ---- system ------------------------------------------------------------------------------
 
     /// `sqlite` or `postgres`.
@@ -387,23 +388,6 @@ pub trait Store: AlarmStore + FamilyStore + ScheduleStore {
     /// Deletes an app with its executors' rows and its ended runs' visibility. `Conflict` while it
     /// has jobs or open runs.
     async fn delete_app(&self, id: AppId) -> Result<()>;
-
-    // ---- tokens ------------------------------------------------------------------------------
-
-    /// Stores a token. A repeated request id is `Conflict`: the secret can't be shown again.
-    async fn create_token(&self, token: &Token, request: Option<&RequestKey>) -> Result<()>;
-
-    /// A token by its public id, revoked ones too.
-    async fn find_token(&self, id: &str) -> Result<Token>;
-
-    /// Tokens by id after `after`.
-    async fn list_tokens(&self, after: &str, limit: u32) -> Result<Vec<Token>>;
-
-    /// Revokes a token; again is no error.
-    async fn revoke_token(&self, id: &str, now: DateTime<Utc>) -> Result<Token>;
-
-    /// Notes that tokens were used.
-    async fn touch_tokens(&self, ids: &[String], now: DateTime<Utc>) -> Result<()>;
 
     // ---- upkeep ------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ use clawjob_scheduler::{
     store::{
         FamilyStore, Result, ScheduleStore, Store, StoreError, Topic,
         alarms::AlarmStore,
+        identity::IdentityStore,
         ops::*,
         schedules::{Backfill, Backfilled, CalendarQuery, NewCalendar, ReplanEach},
     },
@@ -166,11 +167,6 @@ forward! {
     async fn list_apps(&self, after: &str, only: Option<&[String]>, limit: u32) -> Result<Vec<App>>;
     async fn update_app(&self, id: AppId, spec: &AppSpec, version: u64) -> Result<App>;
     async fn delete_app(&self, id: AppId) -> Result<()>;
-    async fn create_token(&self, token: &Token, request: Option<&RequestKey>) -> Result<()>;
-    async fn find_token(&self, id: &str) -> Result<Token>;
-    async fn list_tokens(&self, after: &str, limit: u32) -> Result<Vec<Token>>;
-    async fn revoke_token(&self, id: &str, now: DateTime<Utc>) -> Result<Token>;
-    async fn touch_tokens(&self, ids: &[String], now: DateTime<Utc>) -> Result<()>;
     async fn prune(&self, keep: &Retention, now: DateTime<Utc>) -> Result<bool>;
 }
 
@@ -184,6 +180,15 @@ forward! {
     async fn delete_calendar(&self, id: i64) -> Result<()>;
     async fn load_decided(&self, spans: &[(JobId, DateTime<Utc>, DateTime<Utc>)]) -> Result<Vec<(JobId, Decided)>>;
     async fn backfill(&self, backfill: &Backfill, now: DateTime<Utc>) -> Result<Backfilled>;
+}
+
+forward! {
+    impl IdentityStore {}
+    async fn create_token(&self, token: &Token, request: Option<&RequestKey>) -> Result<()>;
+    async fn find_token(&self, id: &str) -> Result<Token>;
+    async fn list_tokens(&self, after: &str, limit: u32) -> Result<Vec<Token>>;
+    async fn revoke_token(&self, id: &str, now: DateTime<Utc>) -> Result<Token>;
+    async fn touch_tokens(&self, ids: &[String], now: DateTime<Utc>) -> Result<()>;
 }
 
 forward! {

@@ -17,6 +17,7 @@ mod events;
 mod executors;
 mod filter;
 mod follow;
+mod identity;
 mod jobs;
 mod lists;
 mod load;
@@ -52,7 +53,6 @@ use crate::model::{
     executor::Executor,
     ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
     job::Job,
-    principal::Token,
     run::{OpenRun, RunRecord},
 };
 use notify::Hints;
@@ -453,26 +453,6 @@ impl Store for PostgresStore {
 
     async fn delete_app(&self, id: AppId) -> Result<()> {
         apps::delete_app(self, id).await
-    }
-
-    async fn create_token(&self, token: &Token, request: Option<&RequestKey>) -> Result<()> {
-        tokens::create_token(self, token, request).await
-    }
-
-    async fn find_token(&self, id: &str) -> Result<Token> {
-        tokens::find_token(self, id).await
-    }
-
-    async fn list_tokens(&self, after: &str, limit: u32) -> Result<Vec<Token>> {
-        tokens::list_tokens(self, after, limit).await
-    }
-
-    async fn revoke_token(&self, id: &str, now: DateTime<Utc>) -> Result<Token> {
-        tokens::revoke_token(self, id, now).await
-    }
-
-    async fn touch_tokens(&self, ids: &[String], now: DateTime<Utc>) -> Result<()> {
-        tokens::touch_tokens(self, ids, now).await
     }
 
     async fn prune(&self, keep: &Retention, now: DateTime<Utc>) -> Result<bool> {
