@@ -9,6 +9,7 @@ pub mod api;
 pub mod board;
 pub mod clock;
 pub mod config;
+pub mod console;
 pub mod demo;
 pub mod dispatch;
 pub mod follow;

@@ -106,7 +106,8 @@ pub async fn start(config: &Config) -> Result<Server> {
     let Foundation { clock, store, .. } = &foundation;
     let admin_token = auth::bootstrap_admin_token(store, &config.data_dir, clock.now()).await?;
     let health = Health::new().await;
-    let auth = Auth::new(store.clone(), clock.clone());
+    let times = settings::sign_in_times(config);
+    let auth = Auth::new(store.clone(), clock.clone(), times);
     let (edge, channels) = foundation.edge(config, &auth, &health).await?;
     let telling = foundation.telling(config, channels).await?;
     let url = format!("{}://{}{}", port.scheme(), port.address(), config.context_path);
@@ -233,7 +234,7 @@ impl Parts {
                 tokio::spawn(loops.clone().courier(telling.courier, rest())),
                 tokio::spawn(loops.clone().presence(presence, rest())),
                 tokio::spawn(loops.clone().follow(telling.follower, rest())),
-                tokio::spawn(loops.prune(settings::retention(config), rest())),
+                tokio::spawn(loops.prune(settings::keep(config), rest())),
                 tokio::spawn(async move { auth.upkeep(authenticated).await }),
             ],
             foundation,

@@ -14,7 +14,7 @@ use clawjob_proto::v1::{
 use clawjob_scheduler::{
     api::{
         self, Api, ApiSettings,
-        auth::{Auth, FreshSecret},
+        auth::{Auth, FreshSecret, SignInTimes},
         health::Health,
         listen::{ListenSettings, Port},
     },
@@ -106,7 +106,7 @@ impl Server {
         tokio::spawn(results.run(events));
         tokio::spawn(hub.clone().upkeep(store.clone(), stop.clone()));
         let made = Api::new(store.clone(), hub.clone(), clock.clone(), ApiSettings::default());
-        let auth = Auth::new(store.clone(), clock.clone());
+        let auth = Auth::new(store.clone(), clock.clone(), SignInTimes::default());
         let edge = api::edge(made.await.unwrap(), auth, &Health::new().await).unwrap();
         let listen = ListenSettings {
             address: "127.0.0.1:0".parse().unwrap(),

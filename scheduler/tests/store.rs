@@ -11,6 +11,8 @@ mod server;
 mod alarms;
 #[path = "store/apps.rs"]
 mod apps;
+#[path = "store/audit.rs"]
+mod audit;
 #[path = "store/calendars.rs"]
 mod calendars;
 #[path = "store/cancel.rs"]
@@ -57,6 +59,8 @@ mod retention;
 mod shards;
 #[path = "store/tokens.rs"]
 mod tokens;
+#[path = "store/users.rs"]
+mod users;
 
 /// Makes a test of each case for each store.
 macro_rules! cases {
@@ -245,6 +249,22 @@ cases! {
         tokens_are_listed_by_id_page_by_page,
         the_first_revocation_counts,
         the_last_use_is_noted;
+    users:
+        a_user_is_found_as_it_was_stored,
+        a_repeated_request_makes_one_user,
+        users_are_listed_by_id_page_by_page,
+        a_user_changes_at_the_version_that_was_seen,
+        a_change_ends_the_sign_ins_it_is_told_to_and_no_others,
+        a_deleted_user_leaves_no_sign_in_and_no_token_that_works,
+        a_sign_in_is_found_as_it_was_stored_and_noted_with_its_user,
+        a_sign_in_takes_the_place_of_another_and_of_the_oldest,
+        sign_ins_end_one_by_one_or_all_of_a_holder,
+        sign_ins_that_have_ended_by_themselves_are_removed;
+    audit:
+        an_event_is_found_as_it_was_written_and_gets_its_end,
+        events_come_newest_first_page_by_page_and_by_app,
+        events_are_found_by_each_of_their_fields,
+        old_events_are_removed;
     executors:
         a_first_claim_makes_the_executor,
         the_same_process_goes_on_with_its_attempts,

@@ -11,7 +11,7 @@ const FILE_LINES_MAX: usize = 500;
 
 /// Modules of the scheduler with what they may use besides their own; a name ending in `::` must
 /// match as a path, others as a module.
-const MAY_USE: [(&str, &[&str]); 20] = [
+const MAY_USE: [(&str, &[&str]); 21] = [
     ("model", &[]),
     ("clock", &[]),
     ("telemetry", &["model"]),
@@ -30,7 +30,8 @@ const MAY_USE: [(&str, &[&str]); 20] = [
         &["model", "store", "board", "hub", "node", "trigger", "dispatch", "janitor", "telemetry"],
     ),
     ("alarm", &["model", "store", "clock", "telemetry"]),
-    ("api", &["model", "store", "hub", "alarm", "clock", "telemetry"]),
+    ("api", &["model", "store", "hub", "alarm", "clock", "telemetry", "console"]),
+    ("console", &[]),
     ("config", &["model"]),
     ("demo", &["config", "runtime"]),
     ("lib", &[]),

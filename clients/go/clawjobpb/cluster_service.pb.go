@@ -125,8 +125,12 @@ type ServerInfo struct {
 	ServerTime     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=server_time,json=serverTime,proto3" json:"server_time,omitempty"`
 	MaxParamsBytes uint32                 `protobuf:"varint,7,opt,name=max_params_bytes,json=maxParamsBytes,proto3" json:"max_params_bytes,omitempty"`
 	MaxOutputBytes uint32                 `protobuf:"varint,8,opt,name=max_output_bytes,json=maxOutputBytes,proto3" json:"max_output_bytes,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Prefix of everything that is served here, such as /clawjob; empty for none.
+	ContextPath string `protobuf:"bytes,9,opt,name=context_path,json=contextPath,proto3" json:"context_path,omitempty"`
+	// What Login takes: "password", "token".
+	SignInMethods []string `protobuf:"bytes,10,rep,name=sign_in_methods,json=signInMethods,proto3" json:"sign_in_methods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ServerInfo) Reset() {
@@ -213,6 +217,20 @@ func (x *ServerInfo) GetMaxOutputBytes() uint32 {
 		return x.MaxOutputBytes
 	}
 	return 0
+}
+
+func (x *ServerInfo) GetContextPath() string {
+	if x != nil {
+		return x.ContextPath
+	}
+	return ""
+}
+
+func (x *ServerInfo) GetSignInMethods() []string {
+	if x != nil {
+		return x.SignInMethods
+	}
+	return nil
 }
 
 // See GetCluster.
@@ -882,10 +900,11 @@ func (x *DeleteAppRequest) GetForce() bool {
 
 // See ListAuditEvents.
 type ListAuditEventsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	Filter        string                 `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	PageSize  int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Over time, principal, method, resource, app, code, request_id, peer_address.
+	Filter        string `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -994,19 +1013,25 @@ func (x *ListAuditEventsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// One change.
+// One change that was asked for, or one sign-in.
 type AuditEvent struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	Time        *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	Principal   string                 `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
-	Method      string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
-	Resource    string                 `protobuf:"bytes,4,opt,name=resource,proto3" json:"resource,omitempty"`
-	RequestId   string                 `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	PeerAddress string                 `protobuf:"bytes,6,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"`
-	// gRPC status code of the answer.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Time  *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// users/{user} or tokens/{token}. Of a sign-in that failed: whose name was given, and users/- for
+	// a name that nobody has.
+	Principal string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Such as JobService/UpdateJob.
+	Method      string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	Resource    string `protobuf:"bytes,4,opt,name=resource,proto3" json:"resource,omitempty"`
+	RequestId   string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	PeerAddress string `protobuf:"bytes,6,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"`
+	// gRPC status code of the answer. UNKNOWN (2) also where no answer is known: the server ended
+	// before it had one, so the change may be there or not.
 	Code int32 `protobuf:"varint,7,opt,name=code,proto3" json:"code,omitempty"`
-	// Field paths that changed; values are not kept.
+	// Paths of the fields that the request set; values are not kept.
 	ChangedFields []string `protobuf:"bytes,8,rep,name=changed_fields,json=changedFields,proto3" json:"changed_fields,omitempty"`
+	// Grows with time.
+	Id            string `protobuf:"bytes,9,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1097,13 +1122,20 @@ func (x *AuditEvent) GetChangedFields() []string {
 	return nil
 }
 
+func (x *AuditEvent) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 var File_clawjob_v1_cluster_service_proto protoreflect.FileDescriptor
 
 const file_clawjob_v1_cluster_service_proto_rawDesc = "" +
 	"\n" +
 	" clawjob/v1/cluster_service.proto\x12\n" +
 	"clawjob.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x16\n" +
-	"\x14GetServerInfoRequest\"\xba\x02\n" +
+	"\x14GetServerInfoRequest\"\x85\x03\n" +
 	"\n" +
 	"ServerInfo\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
@@ -1114,7 +1146,10 @@ const file_clawjob_v1_cluster_service_proto_rawDesc = "" +
 	"\vserver_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"serverTime\x12(\n" +
 	"\x10max_params_bytes\x18\a \x01(\rR\x0emaxParamsBytes\x12(\n" +
-	"\x10max_output_bytes\x18\b \x01(\rR\x0emaxOutputBytes\"\x13\n" +
+	"\x10max_output_bytes\x18\b \x01(\rR\x0emaxOutputBytes\x12!\n" +
+	"\fcontext_path\x18\t \x01(\tR\vcontextPath\x12&\n" +
+	"\x0fsign_in_methods\x18\n" +
+	" \x03(\tR\rsignInMethods\"\x13\n" +
 	"\x11GetClusterRequest\"\xba\x01\n" +
 	"\aCluster\x12&\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x10.clawjob.v1.NodeR\x05nodes\x12\x1f\n" +
@@ -1187,7 +1222,7 @@ const file_clawjob_v1_cluster_service_proto_rawDesc = "" +
 	"\x06filter\x18\x03 \x01(\tR\x06filter\"q\n" +
 	"\x17ListAuditEventsResponse\x12.\n" +
 	"\x06events\x18\x01 \x03(\v2\x16.clawjob.v1.AuditEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8b\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9b\x02\n" +
 	"\n" +
 	"AuditEvent\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -1198,7 +1233,8 @@ const file_clawjob_v1_cluster_service_proto_rawDesc = "" +
 	"request_id\x18\x05 \x01(\tR\trequestId\x12!\n" +
 	"\fpeer_address\x18\x06 \x01(\tR\vpeerAddress\x12\x12\n" +
 	"\x04code\x18\a \x01(\x05R\x04code\x12%\n" +
-	"\x0echanged_fields\x18\b \x03(\tR\rchangedFields2\xb8\x04\n" +
+	"\x0echanged_fields\x18\b \x03(\tR\rchangedFields\x12\x0e\n" +
+	"\x02id\x18\t \x01(\tR\x02id2\xb8\x04\n" +
 	"\x0eClusterService\x12I\n" +
 	"\rGetServerInfo\x12 .clawjob.v1.GetServerInfoRequest\x1a\x16.clawjob.v1.ServerInfo\x12@\n" +
 	"\n" +

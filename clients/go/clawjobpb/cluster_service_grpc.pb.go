@@ -49,7 +49,8 @@ type ClusterServiceClient interface {
 	UpdateApp(ctx context.Context, in *UpdateAppRequest, opts ...grpc.CallOption) (*App, error)
 	// FAILED_PRECONDITION while it has jobs, unless force.
 	DeleteApp(ctx context.Context, in *DeleteAppRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// Who changed what.
+	// Who changed what, and who signed in, newest first. Whoever is admin of some apps sees what is
+	// about these alone.
 	ListAuditEvents(ctx context.Context, in *ListAuditEventsRequest, opts ...grpc.CallOption) (*ListAuditEventsResponse, error)
 }
 
@@ -161,7 +162,8 @@ type ClusterServiceServer interface {
 	UpdateApp(context.Context, *UpdateAppRequest) (*App, error)
 	// FAILED_PRECONDITION while it has jobs, unless force.
 	DeleteApp(context.Context, *DeleteAppRequest) (*emptypb.Empty, error)
-	// Who changed what.
+	// Who changed what, and who signed in, newest first. Whoever is admin of some apps sees what is
+	// about these alone.
 	ListAuditEvents(context.Context, *ListAuditEventsRequest) (*ListAuditEventsResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }

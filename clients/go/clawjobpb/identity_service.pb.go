@@ -147,8 +147,10 @@ type User struct {
 	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	LastLoginTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_login_time,json=lastLoginTime,proto3" json:"last_login_time,omitempty"`
 	Etag          string                 `protobuf:"bytes,8,opt,name=etag,proto3" json:"etag,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Output only: the password was set by somebody else and must be changed at the next sign-in.
+	PasswordExpired bool `protobuf:"varint,9,opt,name=password_expired,json=passwordExpired,proto3" json:"password_expired,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *User) Reset() {
@@ -235,6 +237,13 @@ func (x *User) GetEtag() string {
 		return x.Etag
 	}
 	return ""
+}
+
+func (x *User) GetPasswordExpired() bool {
+	if x != nil {
+		return x.PasswordExpired
+	}
+	return false
 }
 
 // A token. Name: tokens/{token}.
@@ -366,9 +375,13 @@ func (x *Token) GetPrefix() string {
 
 // See Login.
 type LoginRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	Password      string                 `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	UserId   string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Password string                 `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
+	// Instead of user and password: a token that holds, for a session that ends with it.
+	ApiToken string `protobuf:"bytes,3,opt,name=api_token,json=apiToken,proto3" json:"api_token,omitempty"`
+	// For browsers: the session goes into a cookie that scripts can't read, and `token` stays empty.
+	Cookie        bool `protobuf:"varint,4,opt,name=cookie,proto3" json:"cookie,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -417,15 +430,33 @@ func (x *LoginRequest) GetPassword() string {
 	return ""
 }
 
+func (x *LoginRequest) GetApiToken() string {
+	if x != nil {
+		return x.ApiToken
+	}
+	return ""
+}
+
+func (x *LoginRequest) GetCookie() bool {
+	if x != nil {
+		return x.Cookie
+	}
+	return false
+}
+
 // See Login.
 type LoginResponse struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Token      string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session's credential, sent as `authorization: Bearer`; shown once.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// The session ends then, whatever happens; earlier when it is not used.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// The password must be changed first: nothing but UpdateUser on oneself works until then.
 	PasswordExpired bool `protobuf:"varint,3,opt,name=password_expired,json=passwordExpired,proto3" json:"password_expired,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// With a cookie: what every call that changes something must carry in the header x-clawjob-csrf.
+	CsrfToken     string `protobuf:"bytes,4,opt,name=csrf_token,json=csrfToken,proto3" json:"csrf_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LoginResponse) Reset() {
@@ -479,9 +510,18 @@ func (x *LoginResponse) GetPasswordExpired() bool {
 	return false
 }
 
+func (x *LoginResponse) GetCsrfToken() string {
+	if x != nil {
+		return x.CsrfToken
+	}
+	return ""
+}
+
 // See Logout.
 type LogoutRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All sessions of the caller's user or token, not this one alone.
+	Everywhere    bool `protobuf:"varint,1,opt,name=everywhere,proto3" json:"everywhere,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -514,6 +554,13 @@ func (x *LogoutRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use LogoutRequest.ProtoReflect.Descriptor instead.
 func (*LogoutRequest) Descriptor() ([]byte, []int) {
 	return file_clawjob_v1_identity_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *LogoutRequest) GetEverywhere() bool {
+	if x != nil {
+		return x.Everywhere
+	}
+	return false
 }
 
 // See WhoAmI.
@@ -555,10 +602,16 @@ func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
 
 // See WhoAmI.
 type WhoAmIResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
-	Grants        []*Grant               `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Principal  string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Grants     []*Grant               `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// A user's; else the token's.
+	DisplayName string `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// Nothing but UpdateUser on oneself works until the password is changed.
+	PasswordExpired bool `protobuf:"varint,5,opt,name=password_expired,json=passwordExpired,proto3" json:"password_expired,omitempty"`
+	// For callers by cookie: see LoginResponse.
+	CsrfToken     string `protobuf:"bytes,6,opt,name=csrf_token,json=csrfToken,proto3" json:"csrf_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -614,13 +667,36 @@ func (x *WhoAmIResponse) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *WhoAmIResponse) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *WhoAmIResponse) GetPasswordExpired() bool {
+	if x != nil {
+		return x.PasswordExpired
+	}
+	return false
+}
+
+func (x *WhoAmIResponse) GetCsrfToken() string {
+	if x != nil {
+		return x.CsrfToken
+	}
+	return ""
+}
+
 // See CreateUser.
 type CreateUserRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	User          *User                  `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	Password      string                 `protobuf:"bytes,3,opt,name=password,proto3" json:"password,omitempty"`
-	RequestId     string                 `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Small letters, digits and hyphens.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	User   *User  `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	// The first one: it must be changed at the first sign-in.
+	Password      string `protobuf:"bytes,3,opt,name=password,proto3" json:"password,omitempty"`
+	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -836,12 +912,16 @@ func (x *ListUsersResponse) GetNextPageToken() string {
 
 // See UpdateUser.
 type UpdateUserRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	User          *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	UpdateMask    *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	Password      string                 `protobuf:"bytes,3,opt,name=password,proto3" json:"password,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	User       *User                  `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	// A new password; empty leaves it. Ends the user's other sessions; set by somebody else, it must
+	// be changed at the next sign-in.
+	Password string `protobuf:"bytes,3,opt,name=password,proto3" json:"password,omitempty"`
+	// The password as it was; needed to change one's own.
+	CurrentPassword string `protobuf:"bytes,4,opt,name=current_password,json=currentPassword,proto3" json:"current_password,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *UpdateUserRequest) Reset() {
@@ -891,6 +971,13 @@ func (x *UpdateUserRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
 func (x *UpdateUserRequest) GetPassword() string {
 	if x != nil {
 		return x.Password
+	}
+	return ""
+}
+
+func (x *UpdateUserRequest) GetCurrentPassword() string {
+	if x != nil {
+		return x.CurrentPassword
 	}
 	return ""
 }
@@ -1205,7 +1292,7 @@ const file_clawjob_v1_identity_service_proto_rawDesc = "" +
 	"clawjob.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"?\n" +
 	"\x05Grant\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12$\n" +
-	"\x04role\x18\x02 \x01(\x0e2\x10.clawjob.v1.RoleR\x04role\"\xaf\x02\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x10.clawjob.v1.RoleR\x04role\"\xda\x02\n" +
 	"\x04User\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12!\n" +
@@ -1215,7 +1302,8 @@ const file_clawjob_v1_identity_service_proto_rawDesc = "" +
 	"\vcreate_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12B\n" +
 	"\x0flast_login_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rlastLoginTime\x12\x12\n" +
-	"\x04etag\x18\b \x01(\tR\x04etag\"\xed\x03\n" +
+	"\x04etag\x18\b \x01(\tR\x04etag\x12)\n" +
+	"\x10password_expired\x18\t \x01(\bR\x0fpasswordExpired\"\xed\x03\n" +
 	"\x05Token\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12)\n" +
@@ -1231,22 +1319,33 @@ const file_clawjob_v1_identity_service_proto_rawDesc = "" +
 	"revokeTime\x12@\n" +
 	"\x0elast_used_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\flastUsedTime\x12\x16\n" +
-	"\x06prefix\x18\v \x01(\tR\x06prefix\"C\n" +
+	"\x06prefix\x18\v \x01(\tR\x06prefix\"x\n" +
 	"\fLoginRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1a\n" +
-	"\bpassword\x18\x02 \x01(\tR\bpassword\"\x8d\x01\n" +
+	"\bpassword\x18\x02 \x01(\tR\bpassword\x12\x1b\n" +
+	"\tapi_token\x18\x03 \x01(\tR\bapiToken\x12\x16\n" +
+	"\x06cookie\x18\x04 \x01(\bR\x06cookie\"\xac\x01\n" +
 	"\rLoginResponse\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12;\n" +
 	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x12)\n" +
-	"\x10password_expired\x18\x03 \x01(\bR\x0fpasswordExpired\"\x0f\n" +
-	"\rLogoutRequest\"\x0f\n" +
-	"\rWhoAmIRequest\"\x96\x01\n" +
+	"\x10password_expired\x18\x03 \x01(\bR\x0fpasswordExpired\x12\x1d\n" +
+	"\n" +
+	"csrf_token\x18\x04 \x01(\tR\tcsrfToken\"/\n" +
+	"\rLogoutRequest\x12\x1e\n" +
+	"\n" +
+	"everywhere\x18\x01 \x01(\bR\n" +
+	"everywhere\"\x0f\n" +
+	"\rWhoAmIRequest\"\x83\x02\n" +
 	"\x0eWhoAmIResponse\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12)\n" +
 	"\x06grants\x18\x02 \x03(\v2\x11.clawjob.v1.GrantR\x06grants\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\x8d\x01\n" +
+	"expireTime\x12!\n" +
+	"\fdisplay_name\x18\x04 \x01(\tR\vdisplayName\x12)\n" +
+	"\x10password_expired\x18\x05 \x01(\bR\x0fpasswordExpired\x12\x1d\n" +
+	"\n" +
+	"csrf_token\x18\x06 \x01(\tR\tcsrfToken\"\x8d\x01\n" +
 	"\x11CreateUserRequest\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12$\n" +
 	"\x04user\x18\x02 \x01(\v2\x10.clawjob.v1.UserR\x04user\x12\x1a\n" +
@@ -1261,12 +1360,13 @@ const file_clawjob_v1_identity_service_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"c\n" +
 	"\x11ListUsersResponse\x12&\n" +
 	"\x05users\x18\x01 \x03(\v2\x10.clawjob.v1.UserR\x05users\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x92\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbd\x01\n" +
 	"\x11UpdateUserRequest\x12$\n" +
 	"\x04user\x18\x01 \x01(\v2\x10.clawjob.v1.UserR\x04user\x12;\n" +
 	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
 	"updateMask\x12\x1a\n" +
-	"\bpassword\x18\x03 \x01(\tR\bpassword\"'\n" +
+	"\bpassword\x18\x03 \x01(\tR\bpassword\x12)\n" +
+	"\x10current_password\x18\x04 \x01(\tR\x0fcurrentPassword\"'\n" +
 	"\x11DeleteUserRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\\\n" +
 	"\x12CreateTokenRequest\x12'\n" +

@@ -38,11 +38,12 @@ const (
 //
 // Users and tokens.
 type IdentityServiceClient interface {
-	// Password sign-in for people: a short-lived token. Needs no credential; limited by rate.
+	// Sign-in for people: a session with an idle and an absolute end. Needs no credential; limited by
+	// rate. Whatever is wrong with user or password, the answer is UNAUTHENTICATED, SIGN_IN_FAILED.
 	Login(ctx context.Context, in *LoginRequest, opts ...grpc.CallOption) (*LoginResponse, error)
-	// Ends the caller's token.
+	// Ends the caller's session. A token that was not signed in with stays as it is: see RevokeToken.
 	Logout(ctx context.Context, in *LogoutRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// The caller, its roles, its token's end.
+	// The caller, its roles, its session's or token's end.
 	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
 	// A new user.
 	CreateUser(ctx context.Context, in *CreateUserRequest, opts ...grpc.CallOption) (*User, error)
@@ -50,9 +51,10 @@ type IdentityServiceClient interface {
 	GetUser(ctx context.Context, in *GetUserRequest, opts ...grpc.CallOption) (*User, error)
 	// Pages of users.
 	ListUsers(ctx context.Context, in *ListUsersRequest, opts ...grpc.CallOption) (*ListUsersResponse, error)
-	// Changes the fields in update_mask.
+	// Changes the fields in update_mask, and the password when one is given. Users may change their
+	// own display_name, email and password.
 	UpdateUser(ctx context.Context, in *UpdateUserRequest, opts ...grpc.CallOption) (*User, error)
-	// Revokes the user's tokens too.
+	// Ends the user's sessions and revokes the user's tokens too.
 	DeleteUser(ctx context.Context, in *DeleteUserRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// The secret is in this answer and never again.
 	CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
@@ -186,11 +188,12 @@ func (c *identityServiceClient) RevokeToken(ctx context.Context, in *RevokeToken
 //
 // Users and tokens.
 type IdentityServiceServer interface {
-	// Password sign-in for people: a short-lived token. Needs no credential; limited by rate.
+	// Sign-in for people: a session with an idle and an absolute end. Needs no credential; limited by
+	// rate. Whatever is wrong with user or password, the answer is UNAUTHENTICATED, SIGN_IN_FAILED.
 	Login(context.Context, *LoginRequest) (*LoginResponse, error)
-	// Ends the caller's token.
+	// Ends the caller's session. A token that was not signed in with stays as it is: see RevokeToken.
 	Logout(context.Context, *LogoutRequest) (*emptypb.Empty, error)
-	// The caller, its roles, its token's end.
+	// The caller, its roles, its session's or token's end.
 	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
 	// A new user.
 	CreateUser(context.Context, *CreateUserRequest) (*User, error)
@@ -198,9 +201,10 @@ type IdentityServiceServer interface {
 	GetUser(context.Context, *GetUserRequest) (*User, error)
 	// Pages of users.
 	ListUsers(context.Context, *ListUsersRequest) (*ListUsersResponse, error)
-	// Changes the fields in update_mask.
+	// Changes the fields in update_mask, and the password when one is given. Users may change their
+	// own display_name, email and password.
 	UpdateUser(context.Context, *UpdateUserRequest) (*User, error)
-	// Revokes the user's tokens too.
+	// Ends the user's sessions and revokes the user's tokens too.
 	DeleteUser(context.Context, *DeleteUserRequest) (*emptypb.Empty, error)
 	// The secret is in this answer and never again.
 	CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error)

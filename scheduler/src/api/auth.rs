@@ -1,108 +1,91 @@
-//! Bearer tokens: how they look, how they are checked, and the first one.
-//!
-//! A token reads `clawjob_<id>_<secret>`. The secret is 256 random bits, of which the store keeps
-//! the SHA-256; so a slow hash would add nothing, and a stolen database opens nothing.
+//! Credentials: tokens of their own and sign-ins, how they are checked and remembered.
 
-use std::{
-    collections::{HashMap, HashSet},
-    io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+mod first;
+mod secret;
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
 use http::{HeaderMap, header::AUTHORIZATION};
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    caller::{Caller, EVERY_APP},
+    caller::Caller,
     status::{ApiError, ApiResult},
 };
 use crate::{
     clock::Clock,
-    model::principal::{Grant, Role, Token},
-    store::{SharedStore, StoreError, Topic, ops::RequestKey},
+    model::principal::{Holder, Token},
+    store::{SharedStore, StoreError, Topic},
 };
+pub use first::{ADMIN_TOKEN_FILE, BootstrapError, bootstrap_admin_token};
+pub use secret::{FreshSecret, token_prefix};
+use secret::{hash, is_sign_in, parse};
 
-/// How long a checked token is believed without asking the store again.
+/// How long a checked credential is believed without asking the store again.
 pub const TOKEN_CACHE_AGE_MAX: Duration = Duration::from_secs(30);
-/// Tokens remembered at once; beyond it all are asked for again.
+/// Credentials remembered at once; beyond it all are asked for again.
 pub const TOKEN_CACHE_MAX: usize = 10_000;
-/// How often the use of tokens is written down.
+/// How often the use of credentials is written down.
 pub const TOKEN_TOUCH_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest credential that is looked at, bytes.
 pub const BEARER_BYTES_MAX: usize = 512;
-/// File in the data directory that holds the first admin token.
-pub const ADMIN_TOKEN_FILE: &str = "admin.token";
 
-const PREFIX: &str = "clawjob";
-/// Tokens read in one step when the first start looks for an admin.
-const TOKEN_PAGE: u32 = 500;
-
-/// A secret that was just made, with what the store keeps of it.
-#[derive(Clone)]
-pub struct FreshSecret {
-    /// The token's public id.
-    pub id: String,
-    /// What its bearer sends; shown once.
-    pub text: String,
-    /// SHA-256 of the secret part.
-    pub hash: Vec<u8>,
+/// How long a sign-in lasts.
+#[derive(Clone, Copy, Debug)]
+pub struct SignInTimes {
+    /// Without a call it ends after this time, to the minute.
+    pub idle_end: Duration,
+    /// It ends after this time, used or not.
+    pub absolute_end: Duration,
 }
 
-impl FreshSecret {
-    /// 256 random bits. The id is a ULID, so tokens sort by the time they were made.
-    pub fn new(now: DateTime<Utc>) -> Self {
-        let ms = u64::try_from(now.timestamp_millis()).unwrap_or(0);
-        let id = ulid::Ulid::from_parts(ms, rand::random()).to_string().to_lowercase();
-        let secret = hex::encode(rand::random::<[u8; 32]>());
-        let text = format!("{}_{secret}", token_prefix(&id));
-        Self { id, text, hash: hash(&secret) }
+impl Default for SignInTimes {
+    fn default() -> Self {
+        let hour = Duration::from_secs(3600);
+        Self { idle_end: hour, absolute_end: 12 * hour }
     }
 }
 
-/// The first characters of a token, by which its bearer recognises it.
-pub fn token_prefix(id: &str) -> String {
-    format!("{PREFIX}_{id}")
-}
-
-fn hash(secret: &str) -> Vec<u8> {
-    Sha256::digest(secret.as_bytes()).to_vec()
-}
-
-/// Splits `clawjob_<id>_<secret>`.
-fn parse(bearer: &str) -> Option<(&str, &str)> {
-    let rest = bearer.strip_prefix(PREFIX)?.strip_prefix('_')?;
-    let (id, secret) = rest.split_once('_')?;
-    (!id.is_empty() && !secret.is_empty()).then_some((id, secret))
+/// A credential as the store had it.
+struct Known {
+    caller: Caller,
+    /// Monotonic time of the look-up.
+    asked_at: Duration,
+    /// When it was last used, as far as this node knows; of sign-ins.
+    used_at: Option<DateTime<Utc>>,
 }
 
 /// Checks credentials. One per process.
 pub struct Auth {
     store: SharedStore,
     clock: Arc<dyn Clock>,
-    /// By id, with the monotonic time of the look-up.
-    cache: Mutex<HashMap<String, (Arc<Token>, Duration)>>,
-    used: Mutex<HashSet<String>>,
+    times: SignInTimes,
+    cache: Mutex<HashMap<String, Known>>,
+    /// Uses to be written down, by id.
+    used: Mutex<HashMap<String, DateTime<Utc>>>,
 }
 
 impl Auth {
     /// Nothing remembered yet.
-    pub fn new(store: SharedStore, clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { store, clock, cache: Mutex::default(), used: Mutex::default() })
+    pub fn new(store: SharedStore, clock: Arc<dyn Clock>, times: SignInTimes) -> Arc<Self> {
+        let (cache, used) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { store, clock, times, cache, used })
+    }
+
+    /// How long sign-ins last.
+    pub fn times(&self) -> SignInTimes {
+        self.times
     }
 
     /// The caller by `authorization: Bearer …`.
     ///
     /// # Errors
-    /// UNAUTHENTICATED with the reason TOKEN_INVALID, TOKEN_EXPIRED or TOKEN_REVOKED; UNAVAILABLE
-    /// when the store can't be asked.
+    /// UNAUTHENTICATED with the reason TOKEN_INVALID, TOKEN_EXPIRED, TOKEN_REVOKED or
+    /// SIGN_IN_ENDED; UNAVAILABLE when the store can't be asked.
     pub async fn authenticate(&self, headers: &HeaderMap) -> ApiResult<Caller> {
         let value = headers.get(AUTHORIZATION).ok_or_else(|| {
             invalid("no credential: send the header `authorization: Bearer <token>`")
@@ -115,7 +98,7 @@ impl Auth {
         self.verify(bearer.trim()).await
     }
 
-    /// The caller by a token's text.
+    /// The caller by a credential's text.
     ///
     /// # Errors
     /// As [`Auth::authenticate`].
@@ -125,72 +108,113 @@ impl Auth {
         }
         let (id, secret) = parse(bearer)
             .ok_or_else(|| invalid("the token is none: it must read clawjob_<id>_<secret>"))?;
-        let token = self.token(id).await?;
+        let (caller, used_at) = self.known(id).await?;
         // Its state is told to those alone who know the secret.
-        if !bool::from(hash(secret).ct_eq(&token.secret_hash)) {
-            return Err(invalid("the token is unknown; make another one with CreateToken"));
+        if !bool::from(hash(secret).ct_eq(caller.secret_hash())) {
+            return Err(unknown(id));
         }
-        self.holds(&token)?;
-        let mut used = self.used.lock();
-        if used.len() < TOKEN_CACHE_MAX {
-            used.insert(token.id.clone());
-        }
-        drop(used);
-        Ok(Caller::new(token))
+        self.holds(&caller, used_at)?;
+        self.note_use(id);
+        Ok(caller)
     }
 
     /// Whether what the caller may do has ended since it began: its token was revoked or has
-    /// expired. A store that is out of reach ends nobody.
+    /// expired, or its sign-in has ended. A store that is out of reach ends nobody.
     ///
     /// # Errors
     /// UNAUTHENTICATED, as [`Auth::authenticate`].
     pub async fn still_holds(&self, caller: &Caller) -> ApiResult<()> {
-        match self.token(&caller.token().id).await {
-            Ok(token) => self.holds(&token),
+        match self.known(caller.credential()).await {
+            Ok((caller, used_at)) => self.holds(&caller, used_at),
             Err(error) if error.code() == tonic::Code::Unauthenticated => Err(error),
             Err(_) => Ok(()),
         }
     }
 
-    /// Forgets a token at once, since it was changed here.
+    /// Forgets a credential at once, since it was changed here.
     pub fn forget(&self, id: &str) {
         self.cache.lock().remove(id);
     }
 
-    fn holds(&self, token: &Token) -> ApiResult<()> {
-        if token.revoked_at.is_some() {
-            return Err(ApiError::unauthenticated("TOKEN_REVOKED", "the token was revoked"));
+    /// Forgets all, since a user was changed here.
+    pub fn forget_all(&self) {
+        self.cache.lock().clear();
+    }
+
+    fn holds(&self, caller: &Caller, used_at: Option<DateTime<Utc>>) -> ApiResult<()> {
+        let now = self.clock.now();
+        if let Some(token) = caller.token() {
+            token_holds(token, now)?;
         }
-        if token.expires_at.is_some_and(|end| end <= self.clock.now()) {
-            return Err(ApiError::unauthenticated("TOKEN_EXPIRED", "the token has expired"));
+        if caller.as_user().is_some_and(|user| user.disabled) {
+            return Err(ended("the user was disabled"));
+        }
+        let Some(sign_in) = caller.sign_in() else { return Ok(()) };
+        let idle = (now - used_at.unwrap_or(sign_in.last_used_at)).to_std().unwrap_or_default();
+        if sign_in.expires_at <= now || idle >= self.times.idle_end {
+            return Err(ended("the sign-in has ended; sign in again"));
         }
         Ok(())
     }
 
-    async fn token(&self, id: &str) -> ApiResult<Arc<Token>> {
+    /// The credential of that id, with its last use if it is a sign-in.
+    async fn known(&self, id: &str) -> ApiResult<(Caller, Option<DateTime<Utc>>)> {
         let asked_at = self.clock.elapsed();
-        if let Some((token, at)) = self.cache.lock().get(id)
-            && asked_at.saturating_sub(*at) < TOKEN_CACHE_AGE_MAX
-        {
-            return Ok(token.clone());
-        }
-        let token = match self.store.find_token(id).await {
-            Ok(token) => Arc::new(token),
-            Err(StoreError::NotFound(_)) => {
-                return Err(invalid("the token is unknown; make another one with CreateToken"));
+        let mut before = None;
+        if let Some(known) = self.cache.lock().get(id) {
+            if asked_at.saturating_sub(known.asked_at) < TOKEN_CACHE_AGE_MAX {
+                return Ok((known.caller.clone(), known.used_at));
             }
-            Err(error) => return Err(error.into()),
-        };
+            before = known.used_at;
+        }
+        let caller = self.look_up(id).await.map_err(|error| match error {
+            StoreError::NotFound(_) => unknown(id),
+            error => error.into(),
+        })?;
+        let stored = caller.sign_in().map(|sign_in| sign_in.last_used_at);
+        let used_at = stored.map(|at| {
+            let waits = self.used.lock().get(id).copied();
+            [before, waits].into_iter().flatten().fold(at, DateTime::max)
+        });
         let mut cache = self.cache.lock();
         if cache.len() >= TOKEN_CACHE_MAX {
             cache.clear();
         }
-        cache.insert(id.to_owned(), (token.clone(), asked_at));
-        Ok(token)
+        cache.insert(id.to_owned(), Known { caller: caller.clone(), asked_at, used_at });
+        Ok((caller, used_at))
     }
 
-    /// Drops what is remembered when tokens change, and writes down which were used; runs until
-    /// `stop`.
+    async fn look_up(&self, id: &str) -> Result<Caller, StoreError> {
+        if !is_sign_in(id) {
+            return Ok(Caller::new(Arc::new(self.store.find_token(id).await?)));
+        }
+        let sign_in = Arc::new(self.store.find_sign_in(id).await?);
+        Ok(match &sign_in.holder {
+            Holder::User(user) => {
+                Caller::user(Arc::new(self.store.find_user(user).await?), sign_in)
+            }
+            Holder::Token(token) => {
+                let token = self.store.find_token(token).await?;
+                Caller::token_signed_in(Arc::new(token), sign_in)
+            }
+        })
+    }
+
+    fn note_use(&self, id: &str) {
+        let now = self.clock.now();
+        if let Some(known) = self.cache.lock().get_mut(id)
+            && known.used_at.is_some()
+        {
+            known.used_at = Some(now);
+        }
+        let mut used = self.used.lock();
+        if used.len() < TOKEN_CACHE_MAX {
+            used.insert(id.to_owned(), now);
+        }
+    }
+
+    /// Drops what is remembered when credentials change, and writes down which were used; runs
+    /// until `stop`.
     pub async fn upkeep(&self, stop: CancellationToken) {
         let mut hints = self.store.hints();
         let mut open = true;
@@ -199,7 +223,7 @@ impl Auth {
             tokio::select! {
                 () = stop.cancelled() => break,
                 hint = hints.recv(), if open => match hint {
-                    Ok(Topic::Tokens) | Err(RecvError::Lagged(_)) => self.cache.lock().clear(),
+                    Ok(Topic::Tokens) | Err(RecvError::Lagged(_)) => self.forget_all(),
                     Ok(_) => {}
                     Err(RecvError::Closed) => open = false,
                 },
@@ -212,134 +236,51 @@ impl Auth {
         self.write_used().await;
     }
 
-    /// Writes down the tokens used since the last time. What can't be written now is told next
-    /// time they are used.
+    /// Writes down the credentials used since the last time. What can't be written now is told
+    /// next time they are used.
     pub async fn write_used(&self) {
-        let used: Vec<String> = self.used.lock().drain().collect();
-        if used.is_empty() {
-            return;
+        let used: Vec<_> = self.used.lock().drain().collect();
+        let (sign_ins, tokens): (Vec<_>, Vec<_>) =
+            used.into_iter().partition(|(id, _)| is_sign_in(id));
+        let tokens: Vec<String> = tokens.into_iter().map(|(id, _)| id).collect();
+        let mut written = Ok(());
+        if !tokens.is_empty() {
+            written = self.store.touch_tokens(&tokens, self.clock.now()).await;
         }
-        if let Err(error) = self.store.touch_tokens(&used, self.clock.now()).await {
-            tracing::debug!(%error, tokens = used.len(), "the use of tokens was not written down");
+        if !sign_ins.is_empty() {
+            written = written.and(self.store.touch_sign_ins(&sign_ins).await);
+        }
+        if let Err(error) = written {
+            tracing::debug!(%error, "the use of credentials was not written down");
         }
     }
+}
+
+/// Whether a token works.
+///
+/// # Errors
+/// UNAUTHENTICATED, reason TOKEN_REVOKED or TOKEN_EXPIRED.
+fn token_holds(token: &Token, now: DateTime<Utc>) -> ApiResult<()> {
+    if token.revoked_at.is_some() {
+        return Err(ApiError::unauthenticated("TOKEN_REVOKED", "the token was revoked"));
+    }
+    if token.expires_at.is_some_and(|end| end <= now) {
+        return Err(ApiError::unauthenticated("TOKEN_EXPIRED", "the token has expired"));
+    }
+    Ok(())
+}
+
+fn unknown(id: &str) -> ApiError {
+    if is_sign_in(id) {
+        return ended("the sign-in is unknown or has ended; sign in again");
+    }
+    invalid("the token is unknown; make another one with CreateToken")
+}
+
+fn ended(message: &str) -> ApiError {
+    ApiError::unauthenticated("SIGN_IN_ENDED", message)
 }
 
 fn invalid(message: &str) -> ApiError {
     ApiError::unauthenticated("TOKEN_INVALID", message)
-}
-
-/// Why the first admin token could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum BootstrapError {
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The file could not be written.
-    #[error("can't write {path}: {source}")]
-    File {
-        /// Which.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
-}
-
-/// Makes the first admin token unless one that holds exists: stores its hash, writes it to
-/// `dir/admin.token`, readable by the owner alone, and returns it to be printed once.
-///
-/// The file is there before the store knows the token: a crash in between leaves a file that the
-/// next start replaces, never a cluster that nobody can administer.
-///
-/// # Errors
-/// The store's, or the file's.
-pub async fn bootstrap_admin_token(
-    store: &SharedStore,
-    dir: &Path,
-    now: DateTime<Utc>,
-) -> Result<Option<String>, BootstrapError> {
-    let mut last = String::new();
-    loop {
-        let page = store.list_tokens(&last, TOKEN_PAGE).await?;
-        if page.iter().any(|token| administers(token, now)) {
-            return Ok(None);
-        }
-        match page.last() {
-            Some(token) => last.clone_from(&token.id),
-            None => break,
-        }
-    }
-    let secret = FreshSecret::new(now);
-    let path = dir.join(ADMIN_TOKEN_FILE);
-    write_secret(dir, &path, &secret)
-        .map_err(|source| BootstrapError::File { path: path.display().to_string(), source })?;
-    let token = Token {
-        id: secret.id,
-        secret_hash: secret.hash,
-        display_name: "admin made at the first start".to_owned(),
-        grants: vec![Grant { app: EVERY_APP.to_owned(), role: Role::Admin }],
-        executor_id_patterns: Vec::new(),
-        handler_patterns: Vec::new(),
-        owner: "system".to_owned(),
-        created_at: now,
-        expires_at: None,
-        revoked_at: None,
-        last_used_at: None,
-    };
-    // Nodes that start at once see the same last token: one of them makes the admin.
-    let request = RequestKey { key: format!("system/bootstrap/{last}"), body_hash: Vec::new() };
-    match store.create_token(&token, Some(&request)).await {
-        Ok(()) => Ok(Some(secret.text)),
-        Err(StoreError::Conflict(_)) => {
-            // Ours holds nothing. If it can't be removed it still opens nothing.
-            let _ = std::fs::remove_file(&path);
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn administers(token: &Token, now: DateTime<Utc>) -> bool {
-    let grants = &token.grants;
-    token.revoked_at.is_none()
-        && token.expires_at.is_none_or(|end| end > now)
-        && grants.iter().any(|g| g.app == EVERY_APP && g.role == Role::Admin)
-}
-
-/// Writes beside the file and renames, so that it is never half there, and never readable.
-fn write_secret(dir: &Path, path: &Path, secret: &FreshSecret) -> std::io::Result<()> {
-    std::fs::create_dir_all(dir)?;
-    let fresh = dir.join(format!("{ADMIN_TOKEN_FILE}.{}", secret.id));
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-    let written = writeln!(file, "{}", secret.text).and_then(|()| file.sync_all());
-    let placed = written.and_then(|()| std::fs::rename(&fresh, path));
-    if placed.is_err() {
-        // The error that counts is the one above.
-        let _ = std::fs::remove_file(&fresh);
-    }
-    placed?;
-    std::fs::File::open(dir)?.sync_all()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_reads_back_into_id_and_secret() {
-        let fresh = FreshSecret::new(DateTime::UNIX_EPOCH);
-        let (id, secret) = parse(&fresh.text).expect("parses");
-        assert_eq!(id, fresh.id);
-        assert_eq!(hash(secret), fresh.hash);
-        assert_eq!(secret.len(), 64);
-        assert!(fresh.text.starts_with(&token_prefix(id)));
-    }
-
-    #[test]
-    fn what_is_no_token_is_told_from_one() {
-        for text in ["", "clawjob", "clawjob_", "clawjob_x", "clawjob__s", "clawjob_x_", "x_y_z"] {
-            assert_eq!(parse(text), None, "{text}");
-        }
-    }
 }

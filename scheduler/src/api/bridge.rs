@@ -13,7 +13,7 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use futures::stream;
 use http::{
     HeaderMap, HeaderValue, Method as HttpMethod, Request, Response, StatusCode,
-    header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TE},
+    header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, SET_COOKIE, TE},
 };
 use http_body_util::BodyExt as _;
 use prost::Message as _;
@@ -26,7 +26,7 @@ use super::{
     REQUEST_BYTES_MAX,
     edge::{Edge, request_id_of},
     gate::FRAME_HEADER_BYTES,
-    json_error::{error_of, json_response, respond},
+    json_error::{error_of, json_response, mark, respond},
     rules::Rule,
     status::{ApiError, ApiResult, FIELD_INVALID},
 };
@@ -83,7 +83,7 @@ async fn serve(edge: &Edge, request: Request<Body>) -> ApiResult<Response<Body>>
     let known = edge.gate().method(&path).filter(|method| method.rule != Rule::Session);
     // The caller first: nobody gets a body read, or a name told, without a credential.
     if known.is_none_or(|method| method.rule != Rule::Open) {
-        let caller = edge.gate().authenticate(&head.headers).await?;
+        let caller = edge.gate().authenticate_web(&head.headers).await?;
         head.extensions.insert(caller);
     }
     let Some(method) = known.and_then(|method| method.descriptor.clone()) else {
@@ -107,7 +107,11 @@ async fn serve(edge: &Edge, request: Request<Body>) -> ApiResult<Response<Body>>
     if method.is_server_streaming() {
         return Ok(lines(body, method.output()));
     }
-    whole(body, &method).await
+    let mut answer = whole(body, &method).await?;
+    if let Some(cookie) = head.headers.get(SET_COOKIE) {
+        answer.headers_mut().insert(SET_COOKIE, cookie.clone());
+    }
+    Ok(answer)
 }
 
 /// A message from JSON; empty text is an empty message.
@@ -216,8 +220,9 @@ fn lines(body: Body, shape: MessageDescriptor) -> Response<Body> {
         }
     });
     let mut response = Response::new(Body::from_stream(out));
-    let media_type = HeaderValue::from_static("application/x-ndjson");
-    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    mark(response.headers_mut(), "application/x-ndjson");
+    // A proxy that gathers an answer before it passes it on would hold back each line.
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 

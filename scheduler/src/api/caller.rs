@@ -1,12 +1,17 @@
 //! Who made a request, as the authorisation layer found it; handlers take it from the request.
 
-use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use chrono::{DateTime, Utc};
+use http::HeaderMap;
 use rustls_pki_types::CertificateDer;
 
 use super::status::{ApiError, ApiResult};
-use crate::model::principal::{Grant, Role, Token};
+use crate::model::principal::{Grant, Role, SignIn, Token, User};
 
 /// App name of a grant that holds in every app.
 pub const EVERY_APP: &str = "*";
@@ -28,6 +33,26 @@ pub struct Peer {
     pub certificate: Option<Arc<CertificateDer<'static>>>,
 }
 
+/// Where the request came from as far as people care, in its extensions: the other end of the
+/// connection, or, behind a proxy, whom the proxy names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientAddress(pub IpAddr);
+
+impl ClientAddress {
+    /// Of a request. The last address of `x-forwarded-for` is the one that the proxy itself has
+    /// seen; what stands before it anybody may have written.
+    pub fn of(peer: &Peer, headers: &HeaderMap, behind_proxy: bool) -> Self {
+        let told = headers.get_all("x-forwarded-for").iter().next_back();
+        let told = told.filter(|_| behind_proxy).and_then(|value| value.to_str().ok());
+        let last = told.and_then(|text| text.rsplit(',').next()).map(str::trim);
+        let address = last.and_then(|text| {
+            let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
+            text.parse::<IpAddr>().ok().or_else(with_port)
+        });
+        Self(address.unwrap_or_else(|| peer.address.ip()).to_canonical())
+    }
+}
+
 /// Which apps a list may show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Visible {
@@ -37,16 +62,36 @@ pub enum Visible {
     Only(BTreeSet<String>),
 }
 
+/// Who is behind a credential.
+#[derive(Clone, Debug)]
+enum Who {
+    Token(Arc<Token>),
+    User(Arc<User>),
+}
+
 /// The authenticated caller, in the extensions of every request that needed a credential.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    token: Arc<Token>,
+    who: Who,
+    /// The sign-in by which it came; None for a token of its own.
+    sign_in: Option<Arc<SignIn>>,
+    by_cookie: bool,
 }
 
 impl Caller {
     /// The bearer of a token that holds.
     pub fn new(token: Arc<Token>) -> Self {
-        Self { token }
+        Self { who: Who::Token(token), sign_in: None, by_cookie: false }
+    }
+
+    /// Somebody who signed in with a token.
+    pub fn token_signed_in(token: Arc<Token>, sign_in: Arc<SignIn>) -> Self {
+        Self { sign_in: Some(sign_in), ..Self::new(token) }
+    }
+
+    /// Somebody who signed in with a password.
+    pub fn user(user: Arc<User>, sign_in: Arc<SignIn>) -> Self {
+        Self { who: Who::User(user), sign_in: Some(sign_in), by_cookie: false }
     }
 
     /// The caller of a request that passed the authorisation layer.
@@ -61,24 +106,99 @@ impl Caller {
             .ok_or_else(|| ApiError::internal("a handler wants the caller of an open method"))
     }
 
-    /// `tokens/{id}`, as it is stored with what the caller makes.
-    pub fn principal(&self) -> String {
-        format!("tokens/{}", self.token.id)
+    /// The same, whose credential came in a cookie: a browser adds that by itself.
+    #[must_use]
+    pub fn with_cookie(self) -> Self {
+        Self { by_cookie: true, ..self }
     }
 
-    /// The token itself, with an executor's patterns.
-    pub fn token(&self) -> &Token {
-        &self.token
+    /// Whether the credential came in a cookie.
+    pub fn by_cookie(&self) -> bool {
+        self.by_cookie
+    }
+
+    /// `tokens/{id}` or `users/{id}`, as it is stored with what the caller makes.
+    pub fn principal(&self) -> String {
+        match &self.who {
+            Who::Token(token) => format!("tokens/{}", token.id),
+            Who::User(user) => format!("users/{}", user.id),
+        }
+    }
+
+    /// The token, with an executor's patterns; None for a user.
+    pub fn token(&self) -> Option<&Token> {
+        match &self.who {
+            Who::Token(token) => Some(token),
+            Who::User(_) => None,
+        }
+    }
+
+    /// The user; None for a token.
+    pub fn as_user(&self) -> Option<&User> {
+        match &self.who {
+            Who::Token(_) => None,
+            Who::User(user) => Some(user),
+        }
+    }
+
+    /// The sign-in by which the caller came.
+    pub fn sign_in(&self) -> Option<&SignIn> {
+        self.sign_in.as_deref()
+    }
+
+    /// Public id of the credential.
+    pub fn credential(&self) -> &str {
+        match (&self.sign_in, &self.who) {
+            (Some(sign_in), _) => &sign_in.id,
+            (None, Who::Token(token)) => &token.id,
+            (None, Who::User(user)) => &user.id,
+        }
+    }
+
+    /// SHA-256 of the credential's secret.
+    pub(super) fn secret_hash(&self) -> &[u8] {
+        match (&self.sign_in, &self.who) {
+            (Some(sign_in), _) => &sign_in.secret_hash,
+            (None, Who::Token(token)) => &token.secret_hash,
+            // There is none without a sign-in, and nothing fits it.
+            (None, Who::User(_)) => &[],
+        }
     }
 
     /// What the caller may do, where.
     pub fn grants(&self) -> &[Grant] {
-        &self.token.grants
+        match &self.who {
+            Who::Token(token) => &token.grants,
+            Who::User(user) => &user.grants,
+        }
+    }
+
+    /// What people call it.
+    pub fn display_name(&self) -> &str {
+        match &self.who {
+            Who::Token(token) => &token.display_name,
+            Who::User(user) => &user.display_name,
+        }
     }
 
     /// When the credential ends by itself.
     pub fn expires_at(&self) -> Option<DateTime<Utc>> {
-        self.token.expires_at
+        let of_token = self.token().and_then(|token| token.expires_at);
+        let of_sign_in = self.sign_in().map(|sign_in| sign_in.expires_at);
+        of_token.into_iter().chain(of_sign_in).min()
+    }
+
+    /// Whether the password must be changed before anything else.
+    pub fn password_expired(&self) -> bool {
+        self.as_user().is_some_and(|user| user.password_expired)
+    }
+
+    /// Fails as long as the password must be changed.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED, reason PASSWORD_EXPIRED.
+    pub fn check_password(&self) -> ApiResult<()> {
+        if self.password_expired() { Err(ApiError::password_expired()) } else { Ok(()) }
     }
 
     /// Whether the caller has the role, or a greater one, in the app (`*`: in every app).
@@ -101,11 +221,12 @@ impl Caller {
         Visible::Only(apps.map(|g| g.app.clone()).collect())
     }
 
-    /// Fails unless [`Caller::can`].
+    /// Fails unless [`Caller::can`], and as long as the password must be changed.
     ///
     /// # Errors
     /// PERMISSION_DENIED, naming the role and the app.
     pub fn require(&self, role: Role, app: &str) -> ApiResult<()> {
+        self.check_password()?;
         if self.can(role, app) { Ok(()) } else { Err(role_missing(role, app)) }
     }
 }
@@ -171,6 +292,22 @@ mod tests {
         assert!(!editor.can(Role::Admin, "a"));
         assert!(editor.can(Role::Viewer, "b") && !editor.can(Role::Operator, "b"));
         assert!(!editor.can(Role::Viewer, "c") && !editor.can(Role::Viewer, EVERY_APP));
+    }
+
+    #[test]
+    fn behind_a_proxy_the_address_that_it_saw_counts_and_else_the_connection_s() {
+        let address = "10.0.0.1:5000".parse().expect("an address");
+        let peer = Peer { address, tls: false, certificate: None };
+        let of = |told: &str, behind_proxy| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-forwarded-for", told.parse().expect("a value"));
+            ClientAddress::of(&peer, &headers, behind_proxy).0.to_string()
+        };
+        assert_eq!(of("1.2.3.4, 203.0.113.7", true), "203.0.113.7");
+        assert_eq!(of("203.0.113.7:99", true), "203.0.113.7");
+        assert_eq!(of("[2001:db8::1]:99", true), "2001:db8::1");
+        assert_eq!(of("nonsense", true), "10.0.0.1");
+        assert_eq!(of("203.0.113.7", false), "10.0.0.1", "anybody can write that");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use clawjob_proto::{
 use tonic::{Request, Response, Status};
 
 use super::{
-    Api, apps, caller::Caller, convert::time, later::not_yet, session::FEATURES, status::ApiResult,
+    Api, apps, audit, caller::Caller, convert::time, later::not_yet, session::FEATURES,
+    status::ApiResult,
 };
 use crate::store::ops::NodeRow;
 
@@ -83,6 +84,8 @@ impl ClusterService for ClusterApi {
             server_time: Some(time::instant_to_proto(self.api.clock.now())),
             max_params_bytes: settings.params_bytes_max,
             max_output_bytes: settings.output_bytes_max,
+            context_path: settings.context_path.clone(),
+            sign_in_methods: vec!["password".to_owned(), "token".to_owned()],
         }))
     }
 
@@ -134,9 +137,10 @@ impl ClusterService for ClusterApi {
 
     async fn list_audit_events(
         &self,
-        _: Request<pb::ListAuditEventsRequest>,
+        request: Request<pb::ListAuditEventsRequest>,
     ) -> Result<Response<pb::ListAuditEventsResponse>, Status> {
-        not_yet("the audit log")
+        let caller = Caller::of(&request)?;
+        Ok(Response::new(audit::list(&self.api, &caller, request.into_inner()).await?))
     }
 }
 

@@ -14,7 +14,7 @@ use axum::{
 };
 use bytes::Bytes;
 use futures::FutureExt as _;
-use http::{HeaderMap, HeaderValue, Request, Response, Uri, header::CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header::CONTENT_TYPE};
 use hyper::body::{Frame, SizeHint};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Code;
@@ -22,14 +22,19 @@ use tower::ServiceExt as _;
 use tracing::{Instrument as _, Span};
 
 use super::{
-    Api, bridge,
-    caller::RequestId,
+    Api,
+    audit::Entry,
+    bridge,
+    caller::{Caller, ClientAddress, Peer, RequestId},
     gate::Gate,
     json_error,
     rules::{Rule, rule},
     status::{ApiError, ApiResult, complete, into_grpc_response},
 };
-use crate::telemetry::metrics::{RequestLabel, metrics};
+use crate::{
+    console,
+    telemetry::metrics::{RequestLabel, metrics},
+};
 
 /// Header that carries a request's id both ways.
 pub const REQUEST_ID_HEADER: &str = "x-request-id";
@@ -56,9 +61,12 @@ impl Edge {
         pages: Router,
     ) -> Arc<Self> {
         let pages = pages.fallback(|request: Request<Body>| async move {
-            let id = request_id_of(&request);
             let path = request.uri().path();
-            json_error::respond(ApiError::unknown_page(path), &id)
+            let file = console::answer(request.method(), path, request.headers());
+            file.unwrap_or_else(|| {
+                let id = request_id_of(&request);
+                json_error::respond(ApiError::unknown_page(path), &id)
+            })
         });
         let grpc = grpc.prepare().into_axum_router();
         Arc::new(Self { api, gate, grpc, pages, closing: CancellationToken::new() })
@@ -80,8 +88,18 @@ impl Edge {
         let id = taken_id(request.headers()).unwrap_or_else(|| self.fresh_id());
         request.extensions_mut().insert(RequestId(id.clone()));
         // Nobody but this layer may say who the caller is.
-        request.extensions_mut().remove::<super::caller::Caller>();
+        request.extensions_mut().remove::<Caller>();
+        if request.method() == Method::GET && self.is_context_path(request.uri()) {
+            // What the page names beside itself lies behind the slash.
+            let name = self.api.settings.context_path.rsplit('/').next().unwrap_or_default();
+            return console::redirect(&format!("{name}/"));
+        }
         self.strip_context_path(request.uri_mut());
+        if let Some(peer) = request.extensions().get::<Peer>() {
+            let behind_proxy = self.api.settings.behind_proxy;
+            let address = ClientAddress::of(peer, request.headers(), behind_proxy);
+            request.extensions_mut().insert(address);
+        }
         let span = tracing::info_span!(
             "request",
             request_id = &*id,
@@ -114,19 +132,20 @@ impl Edge {
     }
 
     /// Passes a gRPC request through the gate to its service. An error is a gRPC answer too.
-    pub(super) async fn call(&self, request: Request<Body>) -> Response<Body> {
+    pub(super) async fn call(&self, mut request: Request<Body>) -> Response<Body> {
         let id = request_id_of(&request);
         let method = self.gate.label(request.uri().path());
-        let admitted = match self.greet(request).await {
-            Ok(request) => self.gate.admit(request).await,
-            Err(error) => Err(error),
-        };
-        let response = match admitted {
+        let mut entry = Entry::of(&mut request, self.api.clock.now());
+        let response = match self.let_in(request, &mut entry).await {
             Ok(request) => {
                 let answer = self.grpc.clone().oneshot(request).await;
                 answer.unwrap_or_else(|never| match never {})
             }
             Err(error) => into_grpc_response(error),
+        };
+        let response = match entry {
+            Some(entry) => entry.end(&self.api.store, response).await,
+            None => response,
         };
         let (mut head, body) = response.into_parts();
         if head.headers.contains_key("grpc-status") {
@@ -137,6 +156,20 @@ impl Edge {
         let span = Span::current();
         let body = CompletedBody { body, id, method, span, closing, over: false };
         Response::from_parts(head, Body::new(body))
+    }
+
+    /// Lets a request pass that may, with its event of the audit log written before.
+    async fn let_in(
+        &self,
+        request: Request<Body>,
+        entry: &mut Option<Entry>,
+    ) -> ApiResult<Request<Body>> {
+        let request = self.greet(request).await?;
+        let request = self.gate.admit(request, entry).await?;
+        if let Some(entry) = entry {
+            entry.begin(&self.api.store).await?;
+        }
+        Ok(request)
     }
 
     /// Looks at who opens a session before the gate does, while its first frame can still be read:
@@ -160,6 +193,11 @@ impl Edge {
     fn fresh_id(&self) -> Arc<str> {
         let ms = u64::try_from(self.api.clock.now().timestamp_millis()).unwrap_or(0);
         ulid::Ulid::from_parts(ms, rand::random()).to_string().into()
+    }
+
+    fn is_context_path(&self, uri: &Uri) -> bool {
+        let path = &self.api.settings.context_path;
+        !path.is_empty() && uri.path() == path
     }
 
     fn strip_context_path(&self, uri: &mut Uri) {

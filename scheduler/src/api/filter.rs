@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, TimeDelta, Utc};
 
 pub use fields::{
-    ALARM_FIELDS, EXECUTOR_FIELDS, Fields, JOB_FIELDS, Kind, RULE_FIELDS, RUN_FIELDS,
+    ALARM_FIELDS, AUDIT_FIELDS, EXECUTOR_FIELDS, Fields, JOB_FIELDS, Kind, RULE_FIELDS, RUN_FIELDS,
 };
 pub use matching::matches;
 use parse::{Comparison, Expr, Op};

@@ -9,16 +9,16 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use axum::body::Body;
 use bytes::Bytes;
 use clawjob_proto::json::pool;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, header::AUTHORIZATION};
 use http_body_util::{BodyExt as _, Limited};
-use prost_reflect::{
-    DynamicMessage, MessageDescriptor, MethodDescriptor, ReflectMessage as _, Value,
-};
+use prost_reflect::{DynamicMessage, MethodDescriptor, ReflectMessage as _, Value};
 
 use super::{
     REQUEST_BYTES_MAX,
+    audit::Entry,
     auth::Auth,
     caller::{ANY_APP, Caller, EVERY_APP, role_missing},
+    cookie::{CSRF_HEADER, Cookies},
     rules::{Rule, rule},
     status::{ApiError, ApiResult, FIELD_INVALID, Kind},
 };
@@ -40,13 +40,14 @@ pub struct Method {
 /// Lets requests pass, or not.
 pub struct Gate {
     auth: Arc<Auth>,
+    cookies: Arc<Cookies>,
     clock: Arc<dyn Clock>,
     methods: HashMap<String, Method>,
 }
 
 impl Gate {
     /// A gate over all methods of the contract that have a rule.
-    pub fn new(auth: Arc<Auth>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(auth: Arc<Auth>, cookies: Arc<Cookies>, clock: Arc<dyn Clock>) -> Self {
         let mut methods = HashMap::new();
         for service in pool().services() {
             for descriptor in service.methods() {
@@ -56,7 +57,7 @@ impl Gate {
                 }
             }
         }
-        Self { auth, clock, methods }
+        Self { auth, cookies, clock, methods }
     }
 
     /// The checker of credentials behind it.
@@ -84,6 +85,17 @@ impl Gate {
         self.auth.authenticate(headers).await
     }
 
+    /// The same for a call over HTTP, whose credential may also come in the cookie of a sign-in.
+    ///
+    /// # Errors
+    /// As [`Auth::authenticate`].
+    pub async fn authenticate_web(&self, headers: &HeaderMap) -> ApiResult<Caller> {
+        match self.cookies.read(headers).filter(|_| !headers.contains_key(AUTHORIZATION)) {
+            None => self.authenticate(headers).await,
+            Some(credential) => Ok(self.auth.verify(credential).await?.with_cookie()),
+        }
+    }
+
     /// The caller by its credential, which may open sessions in some app.
     ///
     /// # Errors
@@ -100,7 +112,11 @@ impl Gate {
     /// # Errors
     /// UNAUTHENTICATED, PERMISSION_DENIED, NOT_FOUND for what the caller may not know of, and
     /// INVALID_ARGUMENT when the message does not say which app it is about.
-    pub async fn admit(&self, mut request: Request<Body>) -> ApiResult<Request<Body>> {
+    pub async fn admit(
+        &self,
+        mut request: Request<Body>,
+        entry: &mut Option<Entry>,
+    ) -> ApiResult<Request<Body>> {
         let path = request.uri().path().trim_start_matches('/').to_owned();
         let rule = rule(&path);
         if rule == Some(Rule::Open) {
@@ -114,30 +130,56 @@ impl Gate {
             return Err(ApiError::unimplemented(format!("there is no method /{path}")));
         };
         tracing::Span::current().record("principal", caller.principal());
-        if !passes_by_role(rule, &caller)? {
-            let input = self.methods.get(&path).and_then(|method| method.descriptor.as_ref());
-            let Some(input) = input.map(MethodDescriptor::input) else {
-                return Err(ApiError::internal(format!("{path} is not in the contract")));
-            };
-            request = self.judge_message(request, rule, &caller, input).await?;
+        let by_role = passes_by_role(rule, &caller);
+        match entry {
+            // What is refused is written down, too, with what it was about.
+            Some(entry) => entry.by(&caller),
+            None if matches!(by_role, Ok(true)) => {
+                request.extensions_mut().insert(caller);
+                return Ok(request);
+            }
+            None => {}
         }
+        if entry.is_some() || by_role.is_ok() {
+            let message;
+            (request, message) = self.read_message(request, &path).await?;
+            if let Some(entry) = entry {
+                entry.about(&message);
+                self.check_cookie(&caller, request.headers())?;
+            }
+            if matches!(by_role, Ok(false)) {
+                judge(rule, &caller, &message)?;
+            }
+        }
+        by_role?;
         request.extensions_mut().insert(caller);
         Ok(request)
     }
 
-    async fn judge_message(
+    /// A browser sends a cookie by itself; so a change needs a word of the page besides.
+    fn check_cookie(&self, caller: &Caller, headers: &HeaderMap) -> ApiResult<()> {
+        let Some(sign_in) = caller.sign_in().filter(|_| caller.by_cookie()) else { return Ok(()) };
+        if self.cookies.csrf_holds(&sign_in.id, headers) {
+            return Ok(());
+        }
+        Err(ApiError::csrf(CSRF_HEADER))
+    }
+
+    /// The message of a unary request, which then has it still.
+    async fn read_message(
         &self,
         request: Request<Body>,
-        rule: Rule,
-        caller: &Caller,
-        input: MessageDescriptor,
-    ) -> ApiResult<Request<Body>> {
+        path: &str,
+    ) -> ApiResult<(Request<Body>, DynamicMessage)> {
+        let input = self.methods.get(path).and_then(|method| method.descriptor.as_ref());
+        let Some(input) = input.map(MethodDescriptor::input) else {
+            return Err(ApiError::internal(format!("{path} is not in the contract")));
+        };
         let (head, body) = request.into_parts();
         let bytes = self.read_body(body, REQUEST_BYTES_MAX + FRAME_HEADER_BYTES).await?;
         let message = DynamicMessage::decode(input, message_of(&bytes)?)
             .map_err(|error| malformed(&format!("the request message can't be read: {error}")))?;
-        judge(rule, caller, &message)?;
-        Ok(Request::from_parts(head, Body::from(bytes)))
+        Ok((Request::from_parts(head, Body::from(bytes)), message))
     }
 
     /// A whole body, within a bound of size and time.
@@ -188,6 +230,11 @@ fn malformed(text: &str) -> ApiError {
 fn passes_by_role(rule: Rule, caller: &Caller) -> ApiResult<bool> {
     let (role, enough) = match rule {
         Rule::Open | Rule::Anyone => return Ok(true),
+        // Whoever must change the password can do that alone, to nobody else.
+        Rule::Oneself(role, _) => {
+            return Ok(caller.can(role, EVERY_APP) && !caller.password_expired());
+        }
+        _ if caller.password_expired() => return Err(ApiError::password_expired()),
         Rule::Session => (Role::Executor, true),
         Rule::Somewhere(role) => (role, true),
         Rule::Everywhere(role) => {
@@ -213,6 +260,10 @@ fn judge(rule: Rule, caller: &Caller, message: &DynamicMessage) -> ApiResult<()>
         Rule::Open | Rule::Anyone | Rule::Session | Rule::Somewhere(_) | Rule::Everywhere(_) => {
             Ok(())
         }
+        Rule::Oneself(role, field) => match text(message, field) == caller.principal() {
+            true => Ok(()),
+            false => caller.require(role, EVERY_APP),
+        },
         Rule::AppId(role, field) => caller.require(role, &text(message, field)),
         Rule::Within(role, field) => {
             let parent = text(message, field);

@@ -7,7 +7,7 @@ use axum::body::Body;
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use http::{
     HeaderMap, HeaderValue, Response, StatusCode,
-    header::{CONTENT_TYPE, WWW_AUTHENTICATE},
+    header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS},
 };
 use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage};
@@ -51,8 +51,19 @@ pub fn respond(error: ApiError, request_id: &str) -> Response<Body> {
 pub fn json_response(status: StatusCode, value: &Value) -> Response<Body> {
     let mut response = Response::new(Body::from(value.to_string()));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    mark(response.headers_mut(), "application/json");
     response
+}
+
+/// What goes with every answer in JSON: it is nothing else, and is kept by nobody on the way.
+pub fn mark(headers: &mut HeaderMap, media_type: &'static str) {
+    for (name, value) in [
+        (CONTENT_TYPE, media_type),
+        (CACHE_CONTROL, "no-store"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
 }
 
 fn details_of(bytes: &[u8]) -> Vec<Value> {

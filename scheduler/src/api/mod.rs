@@ -5,6 +5,7 @@
 
 pub mod alarms;
 mod apps;
+pub mod audit;
 pub mod auth;
 pub mod bridge;
 pub mod calendars;
@@ -12,6 +13,7 @@ pub mod caller;
 pub mod cancel;
 pub mod cluster;
 pub mod convert;
+pub mod cookie;
 pub mod edge;
 pub mod feed;
 pub mod filter;
@@ -62,6 +64,7 @@ use alarms::AlarmsApi;
 use auth::Auth;
 use calendars::CalendarsApi;
 use cluster::ClusterApi;
+use cookie::Cookies;
 use edge::Edge;
 use fleet::FleetApi;
 use gate::Gate;
@@ -93,6 +96,9 @@ pub struct ApiSettings {
     pub output_bytes_max: u32,
     /// `GET /metrics` needs no credential.
     pub metrics_open: bool,
+    /// A proxy in front ends TLS and says whom it serves: cookies are for encrypted connections,
+    /// and the last address of `x-forwarded-for` is the client's.
+    pub behind_proxy: bool,
     /// How alarms are sent.
     pub channels: ChannelSettings,
 }
@@ -106,6 +112,7 @@ impl Default for ApiSettings {
             params_bytes_max: 256 * 1024,
             output_bytes_max: 256 * 1024,
             metrics_open: false,
+            behind_proxy: false,
             channels: ChannelSettings::default(),
         }
     }
@@ -127,6 +134,8 @@ pub struct Api {
     pub page_key: Vec<u8>,
     /// Executors that were turned away.
     pub strangers: Strangers,
+    /// Sign-ins of browsers.
+    pub cookies: Arc<Cookies>,
 }
 
 impl Api {
@@ -144,26 +153,34 @@ impl Api {
         let page_key = store.cluster_secret("page_key", fresh.to_vec()).await?;
         let channels = Arc::new(Channels::new(settings.channels.clone()));
         let strangers = Strangers::default();
-        Ok(Arc::new(Self { store, hub, clock, settings, channels, page_key, strangers }))
+        let cookies = Arc::new(Cookies::new(&page_key, &settings));
+        Ok(Arc::new(Self { store, hub, clock, settings, channels, page_key, strangers, cookies }))
     }
+}
+
+/// Why the edge can't be built: a fault of the build.
+#[derive(Debug, thiserror::Error)]
+pub enum EdgeError {
+    /// A descriptor set that reflection can't read.
+    #[error(transparent)]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// Costs of password hashes that the library does not take.
+    #[error(transparent)]
+    Passwords(#[from] status::ApiError),
 }
 
 /// Everything that is served on the one port.
 ///
 /// # Errors
-/// A descriptor set that reflection can't read: a fault of the build.
-pub fn edge(
-    api: Arc<Api>,
-    auth: Arc<Auth>,
-    health: &Arc<Health>,
-) -> Result<Arc<Edge>, tonic_reflection::server::Error> {
+/// See [`EdgeError`].
+pub fn edge(api: Arc<Api>, auth: Arc<Auth>, health: &Arc<Health>) -> Result<Arc<Edge>, EdgeError> {
     let sessions = session::SessionService::new(api.clone(), api.hub.clone());
     let sessions = ExecutorServiceServer::from_arc(sessions)
         .accept_compressed(CompressionEncoding::Gzip)
         .max_decoding_message_size(REQUEST_BYTES_MAX);
     let routes = Routes::default()
         .add_service(sessions)
-        .add_service(IdentityServiceServer::new(IdentityApi::new(api.clone(), auth.clone())))
+        .add_service(IdentityServiceServer::new(IdentityApi::new(api.clone(), auth.clone())?))
         .add_service(ClusterServiceServer::new(ClusterApi::new(api.clone())))
         .add_service(JobServiceServer::new(JobsService::new(api.clone())))
         .add_service(RunServiceServer::new(RunsService::new(api.clone(), auth.clone())))
@@ -176,7 +193,7 @@ pub fn edge(
     let shown =
         pages::Metrics { text: Arc::new(|| metrics().text()), open: api.settings.metrics_open };
     let pages = pages::router(health.clone(), auth.clone(), shown);
-    let gate = Gate::new(auth, api.clock.clone());
+    let gate = Gate::new(auth, api.cookies.clone(), api.clock.clone());
     Ok(Edge::new(api, gate, routes, pages))
 }
 

@@ -270,6 +270,21 @@ impl ApiError {
         Self::new(Code::PermissionDenied, "ROLE_MISSING", message)
     }
 
+    /// PERMISSION_DENIED: the caller's password must be changed first.
+    pub fn password_expired() -> Self {
+        let text = "your password must be changed first: call UpdateUser on yourself with the old \
+                    one and a new one";
+        Self::new(Code::PermissionDenied, "PASSWORD_EXPIRED", text)
+    }
+
+    /// PERMISSION_DENIED: a browser sent the cookie by itself, or somebody else made it send it.
+    pub fn csrf(header: &str) -> Self {
+        let text = format!(
+            "a change by cookie needs the header {header} with the csrf_token of Login or WhoAmI"
+        );
+        Self::new(Code::PermissionDenied, "CSRF_TOKEN_MISSING", text)
+    }
+
     /// PERMISSION_DENIED: the client's certificate is made out to somebody else.
     pub fn wrong_certificate(message: impl Into<String>) -> Self {
         Self::new(Code::PermissionDenied, "CERTIFICATE_MISMATCH", message)

@@ -1,6 +1,6 @@
 //! Files, environment and flags as one configuration; all faults at once.
 
-use super::*;
+use super::{bounds::is_log_level, *};
 
 fn faults(file: &str, name: &str) -> Vec<(String, String)> {
     let dir = tempfile::tempdir().expect("a directory");

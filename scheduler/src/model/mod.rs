@@ -2,6 +2,7 @@
 
 pub mod alarm;
 pub mod app;
+pub mod audit;
 pub mod backfill;
 pub mod calendar;
 pub mod executor;

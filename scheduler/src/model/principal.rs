@@ -55,3 +55,55 @@ pub struct Token {
     /// When it was last seen, to the minute.
     pub last_used_at: Option<DateTime<Utc>>,
 }
+
+/// A person who signs in, as stored: never with the password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// The name to sign in with.
+    pub id: String,
+    /// Where mail reaches the person.
+    pub email: String,
+    /// Shown for the person.
+    pub display_name: String,
+    /// What the person may do. Never the executor's role: that is for tokens.
+    pub grants: Vec<Grant>,
+    /// May not sign in.
+    pub disabled: bool,
+    /// Argon2id in PHC form, with its salt and costs.
+    pub password_hash: String,
+    /// Somebody else has set the password: it must be changed before anything else.
+    pub password_expired: bool,
+    /// Grows with each change of the fields above.
+    pub version: u64,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When the person last signed in.
+    pub last_login_at: Option<DateTime<Utc>>,
+}
+
+/// Whose a sign-in is, by id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Holder {
+    /// A user's.
+    User(String),
+    /// A token's: whoever had it put a sign-in of bounded life in its place.
+    Token(String),
+}
+
+/// A sign-in that lasts until its end, as stored: never with its secret. (A *session* is an
+/// executor's stream.)
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignIn {
+    /// Public id; the first part of the secret text.
+    pub id: String,
+    /// SHA-256 of the secret, as of a token.
+    pub secret_hash: Vec<u8>,
+    /// Whose it is.
+    pub holder: Holder,
+    /// When it began.
+    pub created_at: DateTime<Utc>,
+    /// When it was last used, to the minute.
+    pub last_used_at: DateTime<Utc>,
+    /// When it ends at the latest.
+    pub expires_at: DateTime<Utc>,
+}

@@ -69,6 +69,16 @@ impl Holdings for Known {
     }
 }
 
+/// How long things are kept.
+pub(super) struct Keep {
+    /// Runs, with their alarms, and logs.
+    pub(super) runs: Retention,
+    /// Events of the audit log.
+    pub(super) audit: Duration,
+    /// Sign-ins that are not used.
+    pub(super) idle: Duration,
+}
+
 /// What the loops work on.
 #[derive(Clone)]
 pub(super) struct Loops {
@@ -208,14 +218,20 @@ impl Loops {
         courier.stop().await;
     }
 
-    pub(super) async fn prune(self, keep: Retention, stop: CancellationToken) {
+    pub(super) async fn prune(self, keep: Keep, stop: CancellationToken) {
         loop {
             let now = self.clock.now();
-            if let Err(fault) = self.store.prune_alarms(now - keep.runs).await {
-                metrics().store_errors.inc();
-                tracing::debug!(%fault, "old alarms could not be removed");
+            for (what, removed) in [
+                ("alarms", self.store.prune_alarms(now - keep.runs.runs).await),
+                ("audit events", self.store.prune_audit(now - keep.audit).await),
+                ("sign-ins", self.store.prune_sign_ins(now - keep.idle, now).await),
+            ] {
+                if let Err(fault) = removed {
+                    metrics().store_errors.inc();
+                    tracing::debug!(%fault, what, "what is old could not be removed");
+                }
             }
-            let wait = match self.store.prune(&keep, now).await {
+            let wait = match self.store.prune(&keep.runs, now).await {
                 Ok(true) => PRUNE_PAUSE,
                 Ok(false) => PRUNE_EVERY,
                 Err(fault) => {

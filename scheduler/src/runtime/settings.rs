@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use chrono::{DateTime, Utc};
 
+use super::loops::Keep;
 use crate::{
     alarm::{
         ChannelSettings,
@@ -12,6 +13,7 @@ use crate::{
     },
     api::{
         ApiSettings,
+        auth::SignInTimes,
         listen::{ListenSettings, Port},
         tls::TlsFiles,
     },
@@ -26,6 +28,9 @@ use crate::{
         sqlite::SqliteStore,
     },
 };
+
+/// A sign-in's last use may be so much later than what the store says of it.
+const USE_WRITTEN_WITHIN: Duration = Duration::from_secs(5 * 60);
 
 pub(super) fn listen(config: &Config) -> Result<ListenSettings> {
     Ok(ListenSettings {
@@ -43,6 +48,7 @@ pub(super) fn api(config: &Config, node: &str) -> Result<ApiSettings> {
         params_bytes_max: config.limits.params_bytes,
         output_bytes_max: config.limits.output_bytes,
         metrics_open: config.metrics_open,
+        behind_proxy: config.behind_proxy,
         channels: channels(config)?,
         ..ApiSettings::default()
     })
@@ -161,6 +167,14 @@ pub(super) fn node_row(config: &Config, node: &str, port: &Port, at: DateTime<Ut
     }
 }
 
-pub(super) fn retention(config: &Config) -> Retention {
-    Retention { runs: config.retention.runs, logs: config.retention.logs }
+pub(super) fn sign_in_times(config: &Config) -> SignInTimes {
+    SignInTimes { idle_end: config.sign_in.idle_end, absolute_end: config.sign_in.absolute_end }
+}
+
+pub(super) fn keep(config: &Config) -> Keep {
+    Keep {
+        runs: Retention { runs: config.retention.runs, logs: config.retention.logs },
+        audit: config.retention.audit,
+        idle: config.sign_in.idle_end + USE_WRITTEN_WITHIN,
+    }
 }

@@ -44,6 +44,20 @@ pub(super) fn job_column(field: &str) -> Option<&'static str> {
     })
 }
 
+/// Columns of `audit_event` that are texts or instants.
+pub(super) fn audit_column(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "time" => "at",
+        "app" => "app",
+        "principal" => "principal",
+        "method" => "method",
+        "resource" => "resource",
+        "request_id" => "request_id",
+        "peer_address" => "peer_address",
+        _ => return None,
+    })
+}
+
 /// The final states that the conditions let through, if they name states at all: what can't be is
 /// not looked for.
 pub(super) fn named_ends(conditions: &[Condition]) -> Option<Vec<RunState>> {

@@ -14,6 +14,7 @@
 //! * Times are the caller's (`now` is a parameter), in whole microseconds.
 
 pub mod alarms;
+pub mod audit;
 mod families;
 mod fields;
 pub mod identity;
@@ -38,6 +39,7 @@ use crate::model::{
     run::{OpenRun, RunRecord},
 };
 use alarms::AlarmStore;
+use audit::AuditStore;
 use identity::IdentityStore;
 use ops::*;
 pub use schedules::{BACKFILL_RUNS_MAX, ScheduleStore};
@@ -97,7 +99,7 @@ pub enum Topic {
         /// The new epoch.
         epoch: u64,
     },
-    /// A token was revoked.
+    /// A token, a user or a sign-in was changed or ended.
     Tokens,
     /// Log records of the run were stored.
     Logs(RunId),
@@ -110,7 +112,7 @@ pub enum Topic {
 
 /// The store. All methods are safe to call from many tasks at once.
 #[async_trait]
-pub trait Store: AlarmStore + FamilyStore + IdentityStore + ScheduleStore {
+pub trait Store: AlarmStore + AuditStore + FamilyStore + IdentityStore + ScheduleStore {
     // ---- system ------------------------------------------------------------------------------
 
     /// `sqlite` or `postgres`.

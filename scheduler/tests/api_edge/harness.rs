@@ -10,7 +10,7 @@ use clawjob_proto::json::pool;
 use clawjob_scheduler::{
     api::{
         self, Api, ApiSettings,
-        auth::{Auth, FreshSecret, bootstrap_admin_token},
+        auth::{Auth, FreshSecret, SignInTimes, bootstrap_admin_token},
         edge::Edge,
         health::{Health, Phase},
         listen::{ListenSettings, Port},
@@ -20,7 +20,7 @@ use clawjob_scheduler::{
     model::{
         executor::{Executor, ExecutorSpec, Handler},
         ids::AppId,
-        principal::{Grant, Role, Token},
+        principal::{Grant, Holder, Role, SignIn, Token, User},
     },
     store::{SharedStore, ops::Claim, sqlite::SqliteStore},
 };
@@ -71,7 +71,7 @@ impl Server {
         let (hub, events) = Hub::new(HubSettings::default(), any_clock.clone());
         let admin = bootstrap_admin_token(&store, dir.path(), clock.now()).await.expect("a token");
         let api = Api::new(store.clone(), hub, any_clock.clone(), settings).await.expect("keys");
-        let auth = Auth::new(store.clone(), any_clock.clone());
+        let auth = Auth::new(store.clone(), any_clock.clone(), SignInTimes::default());
         let health = Health::new().await;
         let edge = api::edge(api, auth.clone(), &health).expect("an edge");
         health.set(Phase::Serving).await;
@@ -122,6 +122,38 @@ impl Server {
         };
         shape(&mut token);
         self.store.create_token(&token, None).await.expect("stored");
+        secret.text
+    }
+
+    /// A user of the grants, signed in: the sign-in's bearer.
+    pub async fn signed_in(&self, grants: &[(&str, Role)]) -> String {
+        let now = self.clock.now();
+        let secret = FreshSecret::sign_in(now);
+        let user = User {
+            id: format!("u-{}", secret.id),
+            email: String::new(),
+            display_name: String::new(),
+            grants: grants
+                .iter()
+                .map(|(app, role)| Grant { app: (*app).into(), role: *role })
+                .collect(),
+            disabled: false,
+            password_hash: String::new(),
+            password_expired: false,
+            version: 1,
+            created_at: now,
+            last_login_at: None,
+        };
+        self.store.create_user(&user, None).await.expect("stored");
+        let sign_in = SignIn {
+            id: secret.id,
+            secret_hash: secret.hash,
+            holder: Holder::User(user.id),
+            created_at: now,
+            last_used_at: now,
+            expires_at: now + chrono::TimeDelta::hours(1),
+        };
+        self.store.create_sign_in(&sign_in, None).await.expect("signed in");
         secret.text
     }
 

@@ -8,7 +8,13 @@ use std::{sync::Arc, time::Duration};
 use chrono::{DateTime, Utc};
 use clawjob_proto::v1::{self as pb, job_service_server::JobService as _};
 use clawjob_scheduler::{
-    api::{Api, ApiSettings, auth::Auth, caller::Caller, jobs::JobsService, runs::RunsService},
+    api::{
+        Api, ApiSettings,
+        auth::{Auth, SignInTimes},
+        caller::Caller,
+        jobs::JobsService,
+        runs::RunsService,
+    },
     clock::{Clock as _, ManualClock},
     hub::{Hub, settings::HubSettings},
     model::{
@@ -47,7 +53,7 @@ impl World {
         let settings = ApiSettings::default();
         let api = Api::new(store.clone(), hub, clock.clone(), settings).await.expect("an API");
         store.create_token(&token(&[]), None).await.expect("the callers' token");
-        let auth = Auth::new(store.clone(), clock.clone());
+        let auth = Auth::new(store.clone(), clock.clone(), SignInTimes::default());
         Self {
             jobs: Arc::new(JobsService::new(api.clone())),
             runs: Arc::new(RunsService::new(api.clone(), auth)),

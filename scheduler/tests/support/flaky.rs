@@ -16,23 +16,26 @@ use clawjob_scheduler::{
     model::{
         alarm::{Alarm, AlarmId, AlarmRule, AlarmRuleId, AlarmRuleSpec, EndedRun, Streak},
         app::{App, AppSpec},
+        audit::{AuditEvent, AuditId},
         calendar::{Calendar, CalendarSpec, Calendars},
         executor::Executor,
         ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
         job::Job,
         misfire::Decided,
-        principal::Token,
+        principal::{Holder, SignIn, Token, User},
         run::{OpenRun, RunRecord, RunState},
         shards::Split,
     },
     store::{
         FamilyStore, Result, ScheduleStore, Store, StoreError, Topic,
         alarms::AlarmStore,
-        identity::IdentityStore,
+        audit::{AuditQuery, AuditStore},
+        identity::{EndSignIns, IdentityStore},
         ops::*,
         schedules::{Backfill, Backfilled, CalendarQuery, NewCalendar, ReplanEach},
     },
 };
+use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
 /// Hands everything on to another store, unless it is told to fail.
@@ -40,17 +43,24 @@ pub struct Flaky {
     inner: Arc<dyn Store>,
     down: AtomicBool,
     deaf: AtomicBool,
+    failing: Mutex<&'static str>,
 }
 
 impl Flaky {
     /// A store that works.
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { inner, down: AtomicBool::new(false), deaf: AtomicBool::new(false) })
+        let (down, deaf) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { inner, down, deaf, failing: Mutex::default() })
     }
 
     /// Every operation fails from now on, or works again.
     pub fn set_down(&self, down: bool) {
         self.down.store(down, Ordering::Relaxed);
+    }
+
+    /// One operation fails from now on, and all others work.
+    pub fn fail_only(&self, operation: &'static str) {
+        *self.failing.lock() = operation;
     }
 
     /// The next dispatch is written, but its answer is lost on its way.
@@ -65,8 +75,8 @@ impl Flaky {
         answer
     }
 
-    fn check(&self) -> Result<()> {
-        if self.down.load(Ordering::Relaxed) {
+    fn check(&self, operation: &str) -> Result<()> {
+        if self.down.load(Ordering::Relaxed) || *self.failing.lock() == operation {
             return Err(StoreError::Unavailable("the test has cut it off".to_owned()));
         }
         Ok(())
@@ -80,7 +90,7 @@ macro_rules! forward {
             $($own)*
 
             $(async fn $name(&self $(, $arg: $ty)*) -> $ret {
-                self.check()?;
+                self.check(stringify!($name))?;
                 let answer = self.inner.$name($($arg),*).await;
                 self.answer(stringify!($name), answer)
             })*
@@ -189,6 +199,25 @@ forward! {
     async fn list_tokens(&self, after: &str, limit: u32) -> Result<Vec<Token>>;
     async fn revoke_token(&self, id: &str, now: DateTime<Utc>) -> Result<Token>;
     async fn touch_tokens(&self, ids: &[String], now: DateTime<Utc>) -> Result<()>;
+    async fn create_user(&self, user: &User, request: Option<&RequestKey>) -> Result<User>;
+    async fn find_user(&self, id: &str) -> Result<User>;
+    async fn list_users(&self, after: &str, limit: u32) -> Result<Vec<User>>;
+    async fn update_user(&self, user: &User, end: &EndSignIns) -> Result<User>;
+    async fn delete_user(&self, id: &str, now: DateTime<Utc>) -> Result<()>;
+    async fn create_sign_in(&self, sign_in: &SignIn, instead_of: Option<&str>) -> Result<()>;
+    async fn find_sign_in(&self, id: &str) -> Result<SignIn>;
+    async fn end_sign_in(&self, id: &str) -> Result<()>;
+    async fn end_sign_ins(&self, holder: &Holder) -> Result<()>;
+    async fn touch_sign_ins(&self, used: &[(String, DateTime<Utc>)]) -> Result<()>;
+    async fn prune_sign_ins(&self, used_before: DateTime<Utc>, now: DateTime<Utc>) -> Result<u64>;
+}
+
+forward! {
+    impl AuditStore {}
+    async fn write_audit(&self, event: &AuditEvent) -> Result<()>;
+    async fn end_audit(&self, id: AuditId, code: i32, resource: &str) -> Result<()>;
+    async fn list_audit(&self, query: &AuditQuery) -> Result<Vec<AuditEvent>>;
+    async fn prune_audit(&self, before: DateTime<Utc>) -> Result<u64>;
 }
 
 forward! {

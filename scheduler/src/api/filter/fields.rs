@@ -106,6 +106,21 @@ pub const ALARM_FIELDS: Fields = Fields(
     false,
 );
 
+/// Fields of ListAuditEvents.
+pub const AUDIT_FIELDS: Fields = Fields(
+    &[
+        ("principal", Kind::Text),
+        ("method", Kind::Text),
+        ("resource", Kind::Text),
+        ("app", Kind::Name),
+        ("code", Kind::Name),
+        ("request_id", Kind::Name),
+        ("peer_address", Kind::Name),
+        ("time", Kind::Time),
+    ],
+    false,
+);
+
 /// Fields of a job that an alarm rule's filter looks at.
 pub const RULE_FIELDS: Fields = Fields(
     &[

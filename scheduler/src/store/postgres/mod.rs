@@ -7,6 +7,7 @@
 
 mod alarms;
 mod apps;
+mod audit;
 mod calendars;
 mod chains;
 mod days;
@@ -35,8 +36,10 @@ mod schedules;
 mod session;
 mod setup;
 mod shards;
+mod sign_ins;
 mod tls;
 mod tokens;
+mod users;
 
 use std::{sync::Arc, time::Duration};
 

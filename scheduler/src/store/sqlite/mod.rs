@@ -6,6 +6,7 @@
 
 mod alarms;
 mod apps;
+mod audit;
 mod calendars;
 mod chains;
 mod deliveries;
@@ -26,7 +27,9 @@ mod rows;
 mod runs;
 mod schedules;
 mod shards;
+mod sign_ins;
 mod tokens;
+mod users;
 mod writer;
 
 use std::{fs::File, path::Path, sync::Arc, time::Duration};

@@ -18,7 +18,7 @@ class GetServerInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerInfo(_message.Message):
-    __slots__ = ("version", "protocol_major", "protocol_minor", "features", "node_id", "server_time", "max_params_bytes", "max_output_bytes")
+    __slots__ = ("version", "protocol_major", "protocol_minor", "features", "node_id", "server_time", "max_params_bytes", "max_output_bytes", "context_path", "sign_in_methods")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_MAJOR_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_MINOR_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,8 @@ class ServerInfo(_message.Message):
     SERVER_TIME_FIELD_NUMBER: _ClassVar[int]
     MAX_PARAMS_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_OUTPUT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_PATH_FIELD_NUMBER: _ClassVar[int]
+    SIGN_IN_METHODS_FIELD_NUMBER: _ClassVar[int]
     version: str
     protocol_major: int
     protocol_minor: int
@@ -35,7 +37,9 @@ class ServerInfo(_message.Message):
     server_time: _timestamp_pb2.Timestamp
     max_params_bytes: int
     max_output_bytes: int
-    def __init__(self, version: _Optional[str] = ..., protocol_major: _Optional[int] = ..., protocol_minor: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., node_id: _Optional[str] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_params_bytes: _Optional[int] = ..., max_output_bytes: _Optional[int] = ...) -> None: ...
+    context_path: str
+    sign_in_methods: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[str] = ..., protocol_major: _Optional[int] = ..., protocol_minor: _Optional[int] = ..., features: _Optional[_Iterable[str]] = ..., node_id: _Optional[str] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_params_bytes: _Optional[int] = ..., max_output_bytes: _Optional[int] = ..., context_path: _Optional[str] = ..., sign_in_methods: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetClusterRequest(_message.Message):
     __slots__ = ()
@@ -185,7 +189,7 @@ class ListAuditEventsResponse(_message.Message):
     def __init__(self, events: _Optional[_Iterable[_Union[AuditEvent, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class AuditEvent(_message.Message):
-    __slots__ = ("time", "principal", "method", "resource", "request_id", "peer_address", "code", "changed_fields")
+    __slots__ = ("time", "principal", "method", "resource", "request_id", "peer_address", "code", "changed_fields", "id")
     TIME_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
@@ -194,6 +198,7 @@ class AuditEvent(_message.Message):
     PEER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
     time: _timestamp_pb2.Timestamp
     principal: str
     method: str
@@ -202,4 +207,5 @@ class AuditEvent(_message.Message):
     peer_address: str
     code: int
     changed_fields: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., principal: _Optional[str] = ..., method: _Optional[str] = ..., resource: _Optional[str] = ..., request_id: _Optional[str] = ..., peer_address: _Optional[str] = ..., code: _Optional[int] = ..., changed_fields: _Optional[_Iterable[str]] = ...) -> None: ...
+    id: str
+    def __init__(self, time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., principal: _Optional[str] = ..., method: _Optional[str] = ..., resource: _Optional[str] = ..., request_id: _Optional[str] = ..., peer_address: _Optional[str] = ..., code: _Optional[int] = ..., changed_fields: _Optional[_Iterable[str]] = ..., id: _Optional[str] = ...) -> None: ...

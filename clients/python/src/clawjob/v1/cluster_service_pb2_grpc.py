@@ -132,7 +132,8 @@ class ClusterServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListAuditEvents(self, request, context):
-        """Who changed what.
+        """Who changed what, and who signed in, newest first. Whoever is admin of some apps sees what is
+        about these alone.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

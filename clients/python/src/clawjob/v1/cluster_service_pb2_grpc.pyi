@@ -49,7 +49,9 @@ class ClusterServiceStub:
     DeleteApp: _grpc.UnaryUnaryMultiCallable[_cluster_service_pb2.DeleteAppRequest, _empty_pb2.Empty]
     """FAILED_PRECONDITION while it has jobs, unless force."""
     ListAuditEvents: _grpc.UnaryUnaryMultiCallable[_cluster_service_pb2.ListAuditEventsRequest, _cluster_service_pb2.ListAuditEventsResponse]
-    """Who changed what."""
+    """Who changed what, and who signed in, newest first. Whoever is admin of some apps sees what is
+    about these alone.
+    """
 
 @_typing.type_check_only
 class ClusterServiceAsyncStub(ClusterServiceStub):
@@ -71,7 +73,9 @@ class ClusterServiceAsyncStub(ClusterServiceStub):
     DeleteApp: _aio.UnaryUnaryMultiCallable[_cluster_service_pb2.DeleteAppRequest, _empty_pb2.Empty]  # type: ignore[assignment]
     """FAILED_PRECONDITION while it has jobs, unless force."""
     ListAuditEvents: _aio.UnaryUnaryMultiCallable[_cluster_service_pb2.ListAuditEventsRequest, _cluster_service_pb2.ListAuditEventsResponse]  # type: ignore[assignment]
-    """Who changed what."""
+    """Who changed what, and who signed in, newest first. Whoever is admin of some apps sees what is
+    about these alone.
+    """
 
 class ClusterServiceServicer(metaclass=_abc_1.ABCMeta):
     """The scheduler cluster itself."""
@@ -138,6 +142,8 @@ class ClusterServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _cluster_service_pb2.ListAuditEventsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_cluster_service_pb2.ListAuditEventsResponse, _abc.Awaitable[_cluster_service_pb2.ListAuditEventsResponse]]:
-        """Who changed what."""
+        """Who changed what, and who signed in, newest first. Whoever is admin of some apps sees what is
+        about these alone.
+        """
 
 def add_ClusterServiceServicer_to_server(servicer: ClusterServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

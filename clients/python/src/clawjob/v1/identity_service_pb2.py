@@ -27,7 +27,7 @@ from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mas
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!clawjob/v1/identity_service.proto\x12\nclawjob.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"4\n\x05Grant\x12\x0b\n\x03\x61pp\x18\x01 \x01(\t\x12\x1e\n\x04role\x18\x02 \x01(\x0e\x32\x10.clawjob.v1.Role\"\xe2\x01\n\x04User\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x65mail\x18\x02 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x03 \x01(\t\x12!\n\x06grants\x18\x04 \x03(\x0b\x32\x11.clawjob.v1.Grant\x12\x10\n\x08\x64isabled\x18\x05 \x01(\x08\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x0flast_login_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04\x65tag\x18\x08 \x01(\t\"\xec\x02\n\x05Token\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12!\n\x06grants\x18\x03 \x03(\x0b\x32\x11.clawjob.v1.Grant\x12\x1c\n\x14\x65xecutor_id_patterns\x18\x04 \x03(\t\x12\x18\n\x10handler_patterns\x18\x05 \x03(\t\x12\r\n\x05owner\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brevoke_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0elast_used_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06prefix\x18\x0b \x01(\t\"1\n\x0cLoginRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\t\"i\n\rLoginResponse\x12\r\n\x05token\x18\x01 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10password_expired\x18\x03 \x01(\x08\"\x0f\n\rLogoutRequest\"\x0f\n\rWhoAmIRequest\"w\n\x0eWhoAmIResponse\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12!\n\x06grants\x18\x02 \x03(\x0b\x32\x11.clawjob.v1.Grant\x12/\n\x0b\x65xpire_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"j\n\x11\x43reateUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x1e\n\x04user\x18\x02 \x01(\x0b\x32\x10.clawjob.v1.User\x12\x10\n\x08password\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"\x1e\n\x0eGetUserRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"9\n\x10ListUsersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"M\n\x11ListUsersResponse\x12\x1f\n\x05users\x18\x01 \x03(\x0b\x32\x10.clawjob.v1.User\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"v\n\x11UpdateUserRequest\x12\x1e\n\x04user\x18\x01 \x01(\x0b\x32\x10.clawjob.v1.User\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x10\n\x08password\x18\x03 \x01(\t\"!\n\x11\x44\x65leteUserRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"J\n\x12\x43reateTokenRequest\x12 \n\x05token\x18\x01 \x01(\x0b\x32\x11.clawjob.v1.Token\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"G\n\x13\x43reateTokenResponse\x12 \n\x05token\x18\x01 \x01(\x0b\x32\x11.clawjob.v1.Token\x12\x0e\n\x06secret\x18\x02 \x01(\t\":\n\x11ListTokensRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"P\n\x12ListTokensResponse\x12!\n\x06tokens\x18\x01 \x03(\x0b\x32\x11.clawjob.v1.Token\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\"\n\x12RevokeTokenRequest\x12\x0c\n\x04name\x18\x01 \x01(\t*t\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_VIEWER\x10\x01\x12\x11\n\rROLE_OPERATOR\x10\x02\x12\x0f\n\x0bROLE_EDITOR\x10\x03\x12\x0e\n\nROLE_ADMIN\x10\x04\x12\x11\n\rROLE_EXECUTOR\x10\x05\x32\xf2\x05\n\x0fIdentityService\x12<\n\x05Login\x12\x18.clawjob.v1.LoginRequest\x1a\x19.clawjob.v1.LoginResponse\x12;\n\x06Logout\x12\x19.clawjob.v1.LogoutRequest\x1a\x16.google.protobuf.Empty\x12?\n\x06WhoAmI\x12\x19.clawjob.v1.WhoAmIRequest\x1a\x1a.clawjob.v1.WhoAmIResponse\x12=\n\nCreateUser\x12\x1d.clawjob.v1.CreateUserRequest\x1a\x10.clawjob.v1.User\x12\x37\n\x07GetUser\x12\x1a.clawjob.v1.GetUserRequest\x1a\x10.clawjob.v1.User\x12H\n\tListUsers\x12\x1c.clawjob.v1.ListUsersRequest\x1a\x1d.clawjob.v1.ListUsersResponse\x12=\n\nUpdateUser\x12\x1d.clawjob.v1.UpdateUserRequest\x1a\x10.clawjob.v1.User\x12\x43\n\nDeleteUser\x12\x1d.clawjob.v1.DeleteUserRequest\x1a\x16.google.protobuf.Empty\x12N\n\x0b\x43reateToken\x12\x1e.clawjob.v1.CreateTokenRequest\x1a\x1f.clawjob.v1.CreateTokenResponse\x12K\n\nListTokens\x12\x1d.clawjob.v1.ListTokensRequest\x1a\x1e.clawjob.v1.ListTokensResponse\x12@\n\x0bRevokeToken\x12\x1e.clawjob.v1.RevokeTokenRequest\x1a\x11.clawjob.v1.TokenB$Z\"clawjob.dev/go/clawjobpb;clawjobpbb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!clawjob/v1/identity_service.proto\x12\nclawjob.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"4\n\x05Grant\x12\x0b\n\x03\x61pp\x18\x01 \x01(\t\x12\x1e\n\x04role\x18\x02 \x01(\x0e\x32\x10.clawjob.v1.Role\"\xfc\x01\n\x04User\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x65mail\x18\x02 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x03 \x01(\t\x12!\n\x06grants\x18\x04 \x03(\x0b\x32\x11.clawjob.v1.Grant\x12\x10\n\x08\x64isabled\x18\x05 \x01(\x08\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x0flast_login_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04\x65tag\x18\x08 \x01(\t\x12\x18\n\x10password_expired\x18\t \x01(\x08\"\xec\x02\n\x05Token\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12!\n\x06grants\x18\x03 \x03(\x0b\x32\x11.clawjob.v1.Grant\x12\x1c\n\x14\x65xecutor_id_patterns\x18\x04 \x03(\t\x12\x18\n\x10handler_patterns\x18\x05 \x03(\t\x12\r\n\x05owner\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brevoke_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0elast_used_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06prefix\x18\x0b \x01(\t\"T\n\x0cLoginRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\t\x12\x11\n\tapi_token\x18\x03 \x01(\t\x12\x0e\n\x06\x63ookie\x18\x04 \x01(\x08\"}\n\rLoginResponse\x12\r\n\x05token\x18\x01 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10password_expired\x18\x03 \x01(\x08\x12\x12\n\ncsrf_token\x18\x04 \x01(\t\"#\n\rLogoutRequest\x12\x12\n\neverywhere\x18\x01 \x01(\x08\"\x0f\n\rWhoAmIRequest\"\xbb\x01\n\x0eWhoAmIResponse\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12!\n\x06grants\x18\x02 \x03(\x0b\x32\x11.clawjob.v1.Grant\x12/\n\x0b\x65xpire_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0c\x64isplay_name\x18\x04 \x01(\t\x12\x18\n\x10password_expired\x18\x05 \x01(\x08\x12\x12\n\ncsrf_token\x18\x06 \x01(\t\"j\n\x11\x43reateUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x1e\n\x04user\x18\x02 \x01(\x0b\x32\x10.clawjob.v1.User\x12\x10\n\x08password\x18\x03 \x01(\t\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"\x1e\n\x0eGetUserRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"9\n\x10ListUsersRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"M\n\x11ListUsersResponse\x12\x1f\n\x05users\x18\x01 \x03(\x0b\x32\x10.clawjob.v1.User\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x90\x01\n\x11UpdateUserRequest\x12\x1e\n\x04user\x18\x01 \x01(\x0b\x32\x10.clawjob.v1.User\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x10\n\x08password\x18\x03 \x01(\t\x12\x18\n\x10\x63urrent_password\x18\x04 \x01(\t\"!\n\x11\x44\x65leteUserRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"J\n\x12\x43reateTokenRequest\x12 \n\x05token\x18\x01 \x01(\x0b\x32\x11.clawjob.v1.Token\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"G\n\x13\x43reateTokenResponse\x12 \n\x05token\x18\x01 \x01(\x0b\x32\x11.clawjob.v1.Token\x12\x0e\n\x06secret\x18\x02 \x01(\t\":\n\x11ListTokensRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"P\n\x12ListTokensResponse\x12!\n\x06tokens\x18\x01 \x03(\x0b\x32\x11.clawjob.v1.Token\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\"\n\x12RevokeTokenRequest\x12\x0c\n\x04name\x18\x01 \x01(\t*t\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_VIEWER\x10\x01\x12\x11\n\rROLE_OPERATOR\x10\x02\x12\x0f\n\x0bROLE_EDITOR\x10\x03\x12\x0e\n\nROLE_ADMIN\x10\x04\x12\x11\n\rROLE_EXECUTOR\x10\x05\x32\xf2\x05\n\x0fIdentityService\x12<\n\x05Login\x12\x18.clawjob.v1.LoginRequest\x1a\x19.clawjob.v1.LoginResponse\x12;\n\x06Logout\x12\x19.clawjob.v1.LogoutRequest\x1a\x16.google.protobuf.Empty\x12?\n\x06WhoAmI\x12\x19.clawjob.v1.WhoAmIRequest\x1a\x1a.clawjob.v1.WhoAmIResponse\x12=\n\nCreateUser\x12\x1d.clawjob.v1.CreateUserRequest\x1a\x10.clawjob.v1.User\x12\x37\n\x07GetUser\x12\x1a.clawjob.v1.GetUserRequest\x1a\x10.clawjob.v1.User\x12H\n\tListUsers\x12\x1c.clawjob.v1.ListUsersRequest\x1a\x1d.clawjob.v1.ListUsersResponse\x12=\n\nUpdateUser\x12\x1d.clawjob.v1.UpdateUserRequest\x1a\x10.clawjob.v1.User\x12\x43\n\nDeleteUser\x12\x1d.clawjob.v1.DeleteUserRequest\x1a\x16.google.protobuf.Empty\x12N\n\x0b\x43reateToken\x12\x1e.clawjob.v1.CreateTokenRequest\x1a\x1f.clawjob.v1.CreateTokenResponse\x12K\n\nListTokens\x12\x1d.clawjob.v1.ListTokensRequest\x1a\x1e.clawjob.v1.ListTokensResponse\x12@\n\x0bRevokeToken\x12\x1e.clawjob.v1.RevokeTokenRequest\x1a\x11.clawjob.v1.TokenB$Z\"clawjob.dev/go/clawjobpb;clawjobpbb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,46 +35,46 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'clawjob.v1.identity_service
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z\"clawjob.dev/go/clawjobpb;clawjobpb'
-  _globals['_ROLE']._serialized_start=1868
-  _globals['_ROLE']._serialized_end=1984
+  _globals['_ROLE']._serialized_start=2065
+  _globals['_ROLE']._serialized_end=2181
   _globals['_GRANT']._serialized_start=145
   _globals['_GRANT']._serialized_end=197
   _globals['_USER']._serialized_start=200
-  _globals['_USER']._serialized_end=426
-  _globals['_TOKEN']._serialized_start=429
-  _globals['_TOKEN']._serialized_end=793
-  _globals['_LOGINREQUEST']._serialized_start=795
-  _globals['_LOGINREQUEST']._serialized_end=844
-  _globals['_LOGINRESPONSE']._serialized_start=846
-  _globals['_LOGINRESPONSE']._serialized_end=951
-  _globals['_LOGOUTREQUEST']._serialized_start=953
-  _globals['_LOGOUTREQUEST']._serialized_end=968
-  _globals['_WHOAMIREQUEST']._serialized_start=970
-  _globals['_WHOAMIREQUEST']._serialized_end=985
-  _globals['_WHOAMIRESPONSE']._serialized_start=987
-  _globals['_WHOAMIRESPONSE']._serialized_end=1106
-  _globals['_CREATEUSERREQUEST']._serialized_start=1108
-  _globals['_CREATEUSERREQUEST']._serialized_end=1214
-  _globals['_GETUSERREQUEST']._serialized_start=1216
-  _globals['_GETUSERREQUEST']._serialized_end=1246
-  _globals['_LISTUSERSREQUEST']._serialized_start=1248
-  _globals['_LISTUSERSREQUEST']._serialized_end=1305
-  _globals['_LISTUSERSRESPONSE']._serialized_start=1307
-  _globals['_LISTUSERSRESPONSE']._serialized_end=1384
-  _globals['_UPDATEUSERREQUEST']._serialized_start=1386
-  _globals['_UPDATEUSERREQUEST']._serialized_end=1504
-  _globals['_DELETEUSERREQUEST']._serialized_start=1506
-  _globals['_DELETEUSERREQUEST']._serialized_end=1539
-  _globals['_CREATETOKENREQUEST']._serialized_start=1541
-  _globals['_CREATETOKENREQUEST']._serialized_end=1615
-  _globals['_CREATETOKENRESPONSE']._serialized_start=1617
-  _globals['_CREATETOKENRESPONSE']._serialized_end=1688
-  _globals['_LISTTOKENSREQUEST']._serialized_start=1690
-  _globals['_LISTTOKENSREQUEST']._serialized_end=1748
-  _globals['_LISTTOKENSRESPONSE']._serialized_start=1750
-  _globals['_LISTTOKENSRESPONSE']._serialized_end=1830
-  _globals['_REVOKETOKENREQUEST']._serialized_start=1832
-  _globals['_REVOKETOKENREQUEST']._serialized_end=1866
-  _globals['_IDENTITYSERVICE']._serialized_start=1987
-  _globals['_IDENTITYSERVICE']._serialized_end=2741
+  _globals['_USER']._serialized_end=452
+  _globals['_TOKEN']._serialized_start=455
+  _globals['_TOKEN']._serialized_end=819
+  _globals['_LOGINREQUEST']._serialized_start=821
+  _globals['_LOGINREQUEST']._serialized_end=905
+  _globals['_LOGINRESPONSE']._serialized_start=907
+  _globals['_LOGINRESPONSE']._serialized_end=1032
+  _globals['_LOGOUTREQUEST']._serialized_start=1034
+  _globals['_LOGOUTREQUEST']._serialized_end=1069
+  _globals['_WHOAMIREQUEST']._serialized_start=1071
+  _globals['_WHOAMIREQUEST']._serialized_end=1086
+  _globals['_WHOAMIRESPONSE']._serialized_start=1089
+  _globals['_WHOAMIRESPONSE']._serialized_end=1276
+  _globals['_CREATEUSERREQUEST']._serialized_start=1278
+  _globals['_CREATEUSERREQUEST']._serialized_end=1384
+  _globals['_GETUSERREQUEST']._serialized_start=1386
+  _globals['_GETUSERREQUEST']._serialized_end=1416
+  _globals['_LISTUSERSREQUEST']._serialized_start=1418
+  _globals['_LISTUSERSREQUEST']._serialized_end=1475
+  _globals['_LISTUSERSRESPONSE']._serialized_start=1477
+  _globals['_LISTUSERSRESPONSE']._serialized_end=1554
+  _globals['_UPDATEUSERREQUEST']._serialized_start=1557
+  _globals['_UPDATEUSERREQUEST']._serialized_end=1701
+  _globals['_DELETEUSERREQUEST']._serialized_start=1703
+  _globals['_DELETEUSERREQUEST']._serialized_end=1736
+  _globals['_CREATETOKENREQUEST']._serialized_start=1738
+  _globals['_CREATETOKENREQUEST']._serialized_end=1812
+  _globals['_CREATETOKENRESPONSE']._serialized_start=1814
+  _globals['_CREATETOKENRESPONSE']._serialized_end=1885
+  _globals['_LISTTOKENSREQUEST']._serialized_start=1887
+  _globals['_LISTTOKENSREQUEST']._serialized_end=1945
+  _globals['_LISTTOKENSRESPONSE']._serialized_start=1947
+  _globals['_LISTTOKENSRESPONSE']._serialized_end=2027
+  _globals['_REVOKETOKENREQUEST']._serialized_start=2029
+  _globals['_REVOKETOKENREQUEST']._serialized_end=2063
+  _globals['_IDENTITYSERVICE']._serialized_start=2184
+  _globals['_IDENTITYSERVICE']._serialized_end=2938
 # @@protoc_insertion_point(module_scope)

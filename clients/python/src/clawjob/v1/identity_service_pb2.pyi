@@ -36,7 +36,7 @@ class Grant(_message.Message):
     def __init__(self, app: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ...) -> None: ...
 
 class User(_message.Message):
-    __slots__ = ("name", "email", "display_name", "grants", "disabled", "create_time", "last_login_time", "etag")
+    __slots__ = ("name", "email", "display_name", "grants", "disabled", "create_time", "last_login_time", "etag", "password_expired")
     NAME_FIELD_NUMBER: _ClassVar[int]
     EMAIL_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,7 @@ class User(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     LAST_LOGIN_TIME_FIELD_NUMBER: _ClassVar[int]
     ETAG_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_EXPIRED_FIELD_NUMBER: _ClassVar[int]
     name: str
     email: str
     display_name: str
@@ -53,7 +54,8 @@ class User(_message.Message):
     create_time: _timestamp_pb2.Timestamp
     last_login_time: _timestamp_pb2.Timestamp
     etag: str
-    def __init__(self, name: _Optional[str] = ..., email: _Optional[str] = ..., display_name: _Optional[str] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., disabled: bool = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_login_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., etag: _Optional[str] = ...) -> None: ...
+    password_expired: bool
+    def __init__(self, name: _Optional[str] = ..., email: _Optional[str] = ..., display_name: _Optional[str] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., disabled: bool = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_login_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., etag: _Optional[str] = ..., password_expired: bool = ...) -> None: ...
 
 class Token(_message.Message):
     __slots__ = ("name", "display_name", "grants", "executor_id_patterns", "handler_patterns", "owner", "create_time", "expire_time", "revoke_time", "last_used_time", "prefix")
@@ -82,40 +84,54 @@ class Token(_message.Message):
     def __init__(self, name: _Optional[str] = ..., display_name: _Optional[str] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., executor_id_patterns: _Optional[_Iterable[str]] = ..., handler_patterns: _Optional[_Iterable[str]] = ..., owner: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., revoke_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_used_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., prefix: _Optional[str] = ...) -> None: ...
 
 class LoginRequest(_message.Message):
-    __slots__ = ("user_id", "password")
+    __slots__ = ("user_id", "password", "api_token", "cookie")
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    API_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    COOKIE_FIELD_NUMBER: _ClassVar[int]
     user_id: str
     password: str
-    def __init__(self, user_id: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
+    api_token: str
+    cookie: bool
+    def __init__(self, user_id: _Optional[str] = ..., password: _Optional[str] = ..., api_token: _Optional[str] = ..., cookie: bool = ...) -> None: ...
 
 class LoginResponse(_message.Message):
-    __slots__ = ("token", "expire_time", "password_expired")
+    __slots__ = ("token", "expire_time", "password_expired", "csrf_token")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    CSRF_TOKEN_FIELD_NUMBER: _ClassVar[int]
     token: str
     expire_time: _timestamp_pb2.Timestamp
     password_expired: bool
-    def __init__(self, token: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., password_expired: bool = ...) -> None: ...
+    csrf_token: str
+    def __init__(self, token: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., password_expired: bool = ..., csrf_token: _Optional[str] = ...) -> None: ...
 
 class LogoutRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("everywhere",)
+    EVERYWHERE_FIELD_NUMBER: _ClassVar[int]
+    everywhere: bool
+    def __init__(self, everywhere: bool = ...) -> None: ...
 
 class WhoAmIRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class WhoAmIResponse(_message.Message):
-    __slots__ = ("principal", "grants", "expire_time")
+    __slots__ = ("principal", "grants", "expire_time", "display_name", "password_expired", "csrf_token")
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     GRANTS_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    CSRF_TOKEN_FIELD_NUMBER: _ClassVar[int]
     principal: str
     grants: _containers.RepeatedCompositeFieldContainer[Grant]
     expire_time: _timestamp_pb2.Timestamp
-    def __init__(self, principal: _Optional[str] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    display_name: str
+    password_expired: bool
+    csrf_token: str
+    def __init__(self, principal: _Optional[str] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., display_name: _Optional[str] = ..., password_expired: bool = ..., csrf_token: _Optional[str] = ...) -> None: ...
 
 class CreateUserRequest(_message.Message):
     __slots__ = ("user_id", "user", "password", "request_id")
@@ -152,14 +168,16 @@ class ListUsersResponse(_message.Message):
     def __init__(self, users: _Optional[_Iterable[_Union[User, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class UpdateUserRequest(_message.Message):
-    __slots__ = ("user", "update_mask", "password")
+    __slots__ = ("user", "update_mask", "password", "current_password")
     USER_FIELD_NUMBER: _ClassVar[int]
     UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
     PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_PASSWORD_FIELD_NUMBER: _ClassVar[int]
     user: User
     update_mask: _field_mask_pb2.FieldMask
     password: str
-    def __init__(self, user: _Optional[_Union[User, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., password: _Optional[str] = ...) -> None: ...
+    current_password: str
+    def __init__(self, user: _Optional[_Union[User, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., password: _Optional[str] = ..., current_password: _Optional[str] = ...) -> None: ...
 
 class DeleteUserRequest(_message.Message):
     __slots__ = ("name",)

@@ -98,21 +98,22 @@ class IdentityServiceServicer(object):
     """
 
     def Login(self, request, context):
-        """Password sign-in for people: a short-lived token. Needs no credential; limited by rate.
+        """Sign-in for people: a session with an idle and an absolute end. Needs no credential; limited by
+        rate. Whatever is wrong with user or password, the answer is UNAUTHENTICATED, SIGN_IN_FAILED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Logout(self, request, context):
-        """Ends the caller's token.
+        """Ends the caller's session. A token that was not signed in with stays as it is: see RevokeToken.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WhoAmI(self, request, context):
-        """The caller, its roles, its token's end.
+        """The caller, its roles, its session's or token's end.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -140,14 +141,15 @@ class IdentityServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateUser(self, request, context):
-        """Changes the fields in update_mask.
+        """Changes the fields in update_mask, and the password when one is given. Users may change their
+        own display_name, email and password.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteUser(self, request, context):
-        """Revokes the user's tokens too.
+        """Ends the user's sessions and revokes the user's tokens too.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

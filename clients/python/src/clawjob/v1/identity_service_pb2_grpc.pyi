@@ -35,11 +35,13 @@ class IdentityServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> IdentityServiceAsyncStub: ...
     Login: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.LoginRequest, _identity_service_pb2.LoginResponse]
-    """Password sign-in for people: a short-lived token. Needs no credential; limited by rate."""
+    """Sign-in for people: a session with an idle and an absolute end. Needs no credential; limited by
+    rate. Whatever is wrong with user or password, the answer is UNAUTHENTICATED, SIGN_IN_FAILED.
+    """
     Logout: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.LogoutRequest, _empty_pb2.Empty]
-    """Ends the caller's token."""
+    """Ends the caller's session. A token that was not signed in with stays as it is: see RevokeToken."""
     WhoAmI: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.WhoAmIRequest, _identity_service_pb2.WhoAmIResponse]
-    """The caller, its roles, its token's end."""
+    """The caller, its roles, its session's or token's end."""
     CreateUser: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.CreateUserRequest, _identity_service_pb2.User]
     """A new user."""
     GetUser: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.GetUserRequest, _identity_service_pb2.User]
@@ -47,9 +49,11 @@ class IdentityServiceStub:
     ListUsers: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.ListUsersRequest, _identity_service_pb2.ListUsersResponse]
     """Pages of users."""
     UpdateUser: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.UpdateUserRequest, _identity_service_pb2.User]
-    """Changes the fields in update_mask."""
+    """Changes the fields in update_mask, and the password when one is given. Users may change their
+    own display_name, email and password.
+    """
     DeleteUser: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.DeleteUserRequest, _empty_pb2.Empty]
-    """Revokes the user's tokens too."""
+    """Ends the user's sessions and revokes the user's tokens too."""
     CreateToken: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.CreateTokenRequest, _identity_service_pb2.CreateTokenResponse]
     """The secret is in this answer and never again."""
     ListTokens: _grpc.UnaryUnaryMultiCallable[_identity_service_pb2.ListTokensRequest, _identity_service_pb2.ListTokensResponse]
@@ -63,11 +67,13 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Login: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.LoginRequest, _identity_service_pb2.LoginResponse]  # type: ignore[assignment]
-    """Password sign-in for people: a short-lived token. Needs no credential; limited by rate."""
+    """Sign-in for people: a session with an idle and an absolute end. Needs no credential; limited by
+    rate. Whatever is wrong with user or password, the answer is UNAUTHENTICATED, SIGN_IN_FAILED.
+    """
     Logout: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.LogoutRequest, _empty_pb2.Empty]  # type: ignore[assignment]
-    """Ends the caller's token."""
+    """Ends the caller's session. A token that was not signed in with stays as it is: see RevokeToken."""
     WhoAmI: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.WhoAmIRequest, _identity_service_pb2.WhoAmIResponse]  # type: ignore[assignment]
-    """The caller, its roles, its token's end."""
+    """The caller, its roles, its session's or token's end."""
     CreateUser: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.CreateUserRequest, _identity_service_pb2.User]  # type: ignore[assignment]
     """A new user."""
     GetUser: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.GetUserRequest, _identity_service_pb2.User]  # type: ignore[assignment]
@@ -75,9 +81,11 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
     ListUsers: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.ListUsersRequest, _identity_service_pb2.ListUsersResponse]  # type: ignore[assignment]
     """Pages of users."""
     UpdateUser: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.UpdateUserRequest, _identity_service_pb2.User]  # type: ignore[assignment]
-    """Changes the fields in update_mask."""
+    """Changes the fields in update_mask, and the password when one is given. Users may change their
+    own display_name, email and password.
+    """
     DeleteUser: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.DeleteUserRequest, _empty_pb2.Empty]  # type: ignore[assignment]
-    """Revokes the user's tokens too."""
+    """Ends the user's sessions and revokes the user's tokens too."""
     CreateToken: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.CreateTokenRequest, _identity_service_pb2.CreateTokenResponse]  # type: ignore[assignment]
     """The secret is in this answer and never again."""
     ListTokens: _aio.UnaryUnaryMultiCallable[_identity_service_pb2.ListTokensRequest, _identity_service_pb2.ListTokensResponse]  # type: ignore[assignment]
@@ -94,7 +102,9 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _identity_service_pb2.LoginRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_identity_service_pb2.LoginResponse, _abc.Awaitable[_identity_service_pb2.LoginResponse]]:
-        """Password sign-in for people: a short-lived token. Needs no credential; limited by rate."""
+        """Sign-in for people: a session with an idle and an absolute end. Needs no credential; limited by
+        rate. Whatever is wrong with user or password, the answer is UNAUTHENTICATED, SIGN_IN_FAILED.
+        """
 
     @_abc_1.abstractmethod
     def Logout(
@@ -102,7 +112,7 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _identity_service_pb2.LogoutRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
-        """Ends the caller's token."""
+        """Ends the caller's session. A token that was not signed in with stays as it is: see RevokeToken."""
 
     @_abc_1.abstractmethod
     def WhoAmI(
@@ -110,7 +120,7 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _identity_service_pb2.WhoAmIRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_identity_service_pb2.WhoAmIResponse, _abc.Awaitable[_identity_service_pb2.WhoAmIResponse]]:
-        """The caller, its roles, its token's end."""
+        """The caller, its roles, its session's or token's end."""
 
     @_abc_1.abstractmethod
     def CreateUser(
@@ -142,7 +152,9 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _identity_service_pb2.UpdateUserRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_identity_service_pb2.User, _abc.Awaitable[_identity_service_pb2.User]]:
-        """Changes the fields in update_mask."""
+        """Changes the fields in update_mask, and the password when one is given. Users may change their
+        own display_name, email and password.
+        """
 
     @_abc_1.abstractmethod
     def DeleteUser(
@@ -150,7 +162,7 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _identity_service_pb2.DeleteUserRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_empty_pb2.Empty, _abc.Awaitable[_empty_pb2.Empty]]:
-        """Revokes the user's tokens too."""
+        """Ends the user's sessions and revokes the user's tokens too."""
 
     @_abc_1.abstractmethod
     def CreateToken(
