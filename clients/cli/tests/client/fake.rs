@@ -198,7 +198,7 @@ impl pb::identity_service_server::IdentityService for Fake {
         let _state = self.enter("who_am_i", rq)?;
         let grants = vec![pb::Grant { app: "*".into(), role: pb::Role::Admin.into() }];
         let principal = "tokens/admin".into();
-        Ok(Response::new(pb::WhoAmIResponse { principal, grants, expire_time: None }))
+        Ok(Response::new(pb::WhoAmIResponse { principal, grants, ..Default::default() }))
     }
 
     async fn create_token(
