@@ -8,9 +8,10 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::{
     board::Board,
-    hub::{Contact, Hub},
+    fleet::Reach,
+    hub::Contact,
     model::{
-        ids::RunId,
+        ids::{AppId, RunId},
         job::{DisconnectPolicy, JobSpec},
         run::{
             CODE_EXECUTOR_LOST, CODE_QUEUE_EXPIRED, CODE_TIMEOUT, Failure, KillReason, OpenRun,
@@ -56,7 +57,7 @@ pub struct LostRules {
 pub struct Janitor {
     store: SharedStore,
     board: Arc<Board>,
-    hub: Arc<Hub>,
+    reach: Arc<Reach>,
     rules: LostRules,
 }
 
@@ -70,8 +71,8 @@ struct Verdicts {
 
 impl Janitor {
     /// A janitor for what the board holds.
-    pub fn new(store: SharedStore, board: Arc<Board>, hub: Arc<Hub>, rules: LostRules) -> Self {
-        Self { store, board, hub, rules }
+    pub fn new(store: SharedStore, board: Arc<Board>, reach: Arc<Reach>, rules: LostRules) -> Self {
+        Self { store, board, reach, rules }
     }
 
     /// Looks at the runs whose deadline has passed.
@@ -124,7 +125,9 @@ impl Janitor {
             let end = begin + timeout + grace;
             if now < end {
                 self.board.set_deadline(row.id, row.fence, end);
-            } else if spec.disconnect_policy == DisconnectPolicy::Stop && !self.is_connected(row) {
+            } else if spec.disconnect_policy == DisconnectPolicy::Stop
+                && !self.is_connected(row, now)
+            {
                 // Out of contact: only the loss of the executor proves that it has stopped.
             } else {
                 let failure =
@@ -147,10 +150,26 @@ impl Janitor {
         }
     }
 
-    fn is_connected(&self, row: &OpenRun) -> bool {
+    fn is_connected(&self, row: &OpenRun, now: DateTime<Utc>) -> bool {
         row.executor.as_ref().is_some_and(|executor| {
-            matches!(self.hub.contact(row.app, executor), Contact::Connected { .. })
+            let contact = self.reach.contact(row.app, executor, now);
+            matches!(contact, Some(Contact::Connected { .. }))
         })
+    }
+
+    /// Since when an executor has been out of contact; None while it is not, or nobody can tell.
+    fn away_since(
+        &self,
+        app: AppId,
+        executor: &str,
+        recovered_at: DateTime<Utc>,
+        now: DateTime<Utc>,
+    ) -> Option<DateTime<Utc>> {
+        match self.reach.contact(app, executor, now)? {
+            Contact::Connected { .. } => None,
+            Contact::Since(at) => Some(at.max(recovered_at)),
+            Contact::Unknown => Some(recovered_at),
+        }
     }
 
     /// Gives up the runs of executors that have been out of contact for too long. `recovered_at`
@@ -162,16 +181,13 @@ impl Janitor {
         let mut verdicts = Verdicts::default();
         let grace_ends = recovered_at + self.rules.takeover_grace;
         // Who waits to be admitted can't show that it lives.
-        let crowded = self.hub.turned_away_at().is_some_and(|at| now < at + COMES_BACK_WITHIN);
+        let crowded =
+            self.reach.hub().turned_away_at().is_some_and(|at| now < at + COMES_BACK_WITHIN);
         if crowded && now < recovered_at + self.rules.takeover_grace * CROWDED_GRACES_MAX {
             return Ok(());
         }
         for (app, executor) in self.board.executors_in_use() {
-            let since = match self.hub.contact(app, &executor) {
-                Contact::Connected { .. } => continue,
-                Contact::Since(at) => at.max(recovered_at),
-                Contact::Unknown => recovered_at,
-            };
+            let Some(since) = self.away_since(app, &executor, recovered_at, now) else { continue };
             for sent in self.board.runs_on(app, &executor) {
                 let patience =
                     self.board.lost_after(&sent.run, &sent.spec).unwrap_or(self.rules.lost_after);
@@ -198,22 +214,25 @@ impl Janitor {
     }
 
     /// Puts back runs whose dispatch was written but never sent, as when the answer of the database
-    /// was lost on its way.
+    /// was lost on its way; those of executors elsewhere are handed over again.
     ///
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
     pub async fn unsent(&self, now: DateTime<Utc>) -> Result<()> {
         let mut verdicts = Verdicts::default();
         for (app, executor) in self.board.executors_in_use() {
-            let Contact::Connected { epoch } = self.hub.contact(app, &executor) else { continue };
+            let contact = self.reach.contact(app, &executor, now);
+            let Some(Contact::Connected { epoch }) = contact else { continue };
+            let node = self.reach.node_of(app, &executor);
             for run in self.board.runs_on(app, &executor).into_iter().map(|sent| sent.run) {
                 let old = run.dispatched_at.is_some_and(|at| at < now - UNSENT_AGE);
                 let attempt = run.attempt_ref();
-                if run.state == RunState::Dispatched
-                    && run.session_epoch == epoch
-                    && old
-                    && self.hub.never_sent(app, &executor, epoch, attempt)
-                {
+                if run.state != RunState::Dispatched || run.session_epoch != epoch || !old {
+                    continue;
+                }
+                if let Some(node) = &node {
+                    self.reach.hand(node.clone(), run.id, true);
+                } else if self.reach.hub().never_sent(app, &executor, epoch, attempt) {
                     verdicts.backs.push(PutBack {
                         attempt,
                         from: StateSet::only(RunState::Dispatched),
@@ -224,6 +243,7 @@ impl Janitor {
                 }
             }
         }
+        self.reach.hand_over(&self.store).await;
         self.write(verdicts, now).await
     }
 
@@ -269,8 +289,9 @@ impl Janitor {
         let runs = self.store.open_runs(&touched).await?;
         for run in runs.iter().filter(|run| run.state == RunState::Canceling) {
             let spec = self.board.spec_of(run.id);
-            self.hub.kill_run(run, spec.as_deref());
+            self.reach.kill_run(run, spec.as_deref());
         }
+        self.reach.hand_over(&self.store).await;
         self.board.merge(&touched, OpenRuns { runs, specs: Vec::new() });
         Ok(())
     }

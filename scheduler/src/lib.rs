@@ -2,7 +2,7 @@
 //!
 //! Layers, top to bottom; arrows only point down:
 //! `runtime`/`config` → `api`/`console` → `trigger`, `dispatch`, `results`, `alarm`, `janitor` →
-//! `hub`, `node`, `board` → `store` → `model`, `clock`, `telemetry`.
+//! `fleet` → `hub`, `node`, `board` → `store` → `model`, `clock`, `telemetry`.
 
 pub mod alarm;
 pub mod api;
@@ -12,6 +12,7 @@ pub mod config;
 pub mod console;
 pub mod demo;
 pub mod dispatch;
+pub mod fleet;
 pub mod follow;
 pub mod hub;
 pub mod janitor;

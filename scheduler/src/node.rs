@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use rand::seq::SliceRandom as _;
 
 use crate::{
     board::{Adoption, Board},
@@ -14,7 +15,7 @@ use crate::{
     },
     store::{
         Result, SharedStore,
-        ops::{NodeRow, PartitionRow, RunScope},
+        ops::{NodeRow, PartitionRow, Plan, RunScope},
     },
     telemetry::metrics,
 };
@@ -24,38 +25,93 @@ const OFFSET_WARN: TimeDelta = TimeDelta::seconds(2);
 /// A measurement whose round trip took longer than this says too little about the offset.
 const ROUND_TRIP_MAX: TimeDelta = TimeDelta::milliseconds(250);
 
+/// Partitions given away in one step: the jobs of a step are without an owner until another node
+/// has taken and read them.
+const GIVEN_AT_ONCE_MAX: usize = 8;
+
 /// Takes and holds partitions.
 pub struct Ownership {
     store: SharedStore,
     board: Arc<Board>,
     node: String,
+    resigned: bool,
+}
+
+/// What makes shares even.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Partitions to be given away.
+    pub give: Vec<PartitionId>,
+    /// Free ones to be taken.
+    pub take: Vec<PartitionId>,
+    /// More are to be given away soon.
+    pub more: bool,
 }
 
 impl Ownership {
     /// For the node of that id.
     pub fn new(store: SharedStore, board: Arc<Board>, node: String) -> Self {
-        Self { store, board, node }
+        Self { store, board, node, resigned: false }
     }
 
-    /// Takes every partition that is not held and is free, with its jobs and open runs. Returns
-    /// how many were taken.
+    /// The next step towards an even share.
     ///
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
-    pub async fn take(&self, now: DateTime<Utc>) -> Result<usize> {
+    pub async fn step(&self) -> Result<Step> {
+        let survey = self.store.survey().await?;
         let held: Vec<PartitionId> = self.board.partitions().iter().map(|row| row.id).collect();
-        let want: Vec<PartitionId> =
-            (0..PARTITION_COUNT).map(PartitionId).filter(|id| !held.contains(id)).collect();
+        let all = usize::from(PARTITION_COUNT);
+        let share = match self.resigned {
+            true => 0,
+            false => all.div_ceil(survey.owners.max(1) as usize),
+        };
+        if held.len() > share {
+            let give: Vec<_> = held[share..].iter().copied().take(GIVEN_AT_ONCE_MAX).collect();
+            let more = held.len() - give.len() > share;
+            return Ok(Step { give, take: Vec::new(), more });
+        }
+        let free = (0..PARTITION_COUNT).map(PartitionId);
+        let mut free: Vec<PartitionId> = free
+            .filter(|id| held.binary_search(id).is_err())
+            .filter(|id| survey.locked.binary_search(id).is_err())
+            .collect();
+        // Those who take at the same time seldom want the same.
+        free.shuffle(&mut rand::rng());
+        free.truncate(share - held.len());
+        Ok(Step { give: Vec::new(), take: free, more: false })
+    }
+
+    /// Takes those of the partitions that are free, with their jobs and open runs. Returns how many
+    /// these were.
+    ///
+    /// # Errors
+    /// The store's; after any, the partitions must be taken anew.
+    pub async fn take(&self, want: &[PartitionId], now: DateTime<Utc>) -> Result<usize> {
         if want.is_empty() {
             return Ok(0);
         }
-        let taken = self.store.take_partitions(&self.node, &want, now).await?;
-        if taken.is_empty() {
-            return Ok(0);
-        }
+        let taken = self.store.take_partitions(&self.node, want, now).await?;
         let count = taken.len();
-        self.adopt(taken).await?;
+        if count > 0 {
+            self.adopt(taken).await?;
+            tracing::info!(partitions = count, "partitions taken");
+        }
         Ok(count)
+    }
+
+    /// Writes how far the partitions were served, so that their next owner sees no gap, and gives
+    /// them away.
+    ///
+    /// # Errors
+    /// The store's; after any, the partitions must be taken anew.
+    pub async fn give(&self, partitions: &[PartitionId], now: DateTime<Utc>) -> Result<()> {
+        let advances = self.board.standing(partitions);
+        self.store.plan(&Plan { advances, ..Plan::default() }, now).await?;
+        self.board.release(partitions);
+        self.store.release_partitions(partitions).await?;
+        tracing::info!(partitions = partitions.len(), "partitions given to other nodes");
+        Ok(())
     }
 
     async fn adopt(&self, partitions: Vec<PartitionRow>) -> Result<()> {
@@ -70,6 +126,25 @@ impl Ownership {
         let last_ends = self.store.last_ends(&delayed).await?;
         self.board.adopt(Adoption { partitions, jobs, open, cursors, last_ends });
         Ok(())
+    }
+
+    /// Wants no share any more.
+    pub fn resign(&mut self) {
+        self.resigned = true;
+    }
+
+    /// Gives everything away at once: the process ends, or is to do without.
+    pub async fn leave(&mut self, now: DateTime<Utc>) {
+        self.resign();
+        let held: Vec<PartitionId> = self.board.partitions().iter().map(|row| row.id).collect();
+        let left = async {
+            self.store.resign().await?;
+            self.give(&held, now).await
+        };
+        if let Err(fault) = left.await {
+            tracing::debug!(%fault, "partitions could not be given away in order");
+            self.give_up().await;
+        }
     }
 
     /// Forgets what was held, here and in the store.
@@ -132,6 +207,17 @@ impl Presence {
         let offset = TimeDelta::microseconds(self.row.clock_offset_us);
         metrics().clock_offset.set(metrics::seconds(offset));
         metrics().database_latency.set(self.row.database_latency.as_secs_f64());
+    }
+
+    /// This node gives its work away; true when the row said otherwise.
+    pub fn drain(&mut self) -> bool {
+        !std::mem::replace(&mut self.row.draining, true)
+    }
+
+    /// Whether the row names other partitions than are held.
+    pub fn holds_others(&self, board: &Board) -> bool {
+        let held = board.partitions();
+        !held.iter().map(|row| row.id).eq(self.row.partitions.iter().copied())
     }
 
     /// Writes this node's row.

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use crate::{
     board::Board,
     dispatch::Dispatcher,
-    hub::Hub,
+    fleet::Reach,
     janitor::{Janitor, LostRules},
     node::Ownership,
     store::{Result, SharedStore},
@@ -24,6 +24,8 @@ pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const UPKEEP_EVERY: Duration = Duration::from_secs(2);
 /// Runs under way are verified this often.
 const VERIFY_EVERY: Duration = Duration::from_secs(30);
+/// Pause between two steps of giving partitions to others.
+const SHARE_STEP: Duration = Duration::from_millis(50);
 /// First and longest pause after a fault.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
@@ -34,6 +36,17 @@ pub struct Nudge {
     pub jobs: bool,
     /// The inbox has something.
     pub inbox: bool,
+    /// Partitions became free, or a node joined or left.
+    pub partitions: bool,
+    /// Runs of apps with limits ended at other owners.
+    pub permits: bool,
+}
+
+impl Nudge {
+    /// All of them: at the beginning, or when hints were lost.
+    pub fn all() -> Self {
+        Self { jobs: true, inbox: true, partitions: true, permits: true }
+    }
 }
 
 /// The owner of whatever partitions this node can get.
@@ -44,6 +57,8 @@ pub struct Owner {
     trigger: Trigger,
     dispatcher: Dispatcher,
     janitor: Janitor,
+    /// When shares are looked at next.
+    share_at: DateTime<Utc>,
     sweep_at: DateTime<Utc>,
     upkeep_at: DateTime<Utc>,
     verify_at: DateTime<Utc>,
@@ -56,17 +71,18 @@ impl Owner {
     pub fn new(
         store: SharedStore,
         board: Arc<Board>,
-        hub: Arc<Hub>,
+        reach: Arc<Reach>,
         node: String,
         rules: LostRules,
     ) -> Self {
         Self {
             ownership: Ownership::new(store.clone(), board.clone(), node),
             trigger: Trigger::new(store.clone(), board.clone()),
-            dispatcher: Dispatcher::new(store.clone(), board.clone(), hub.clone()),
-            janitor: Janitor::new(store.clone(), board.clone(), hub, rules),
+            dispatcher: Dispatcher::new(store.clone(), board.clone(), reach.clone()),
+            janitor: Janitor::new(store.clone(), board.clone(), reach, rules),
             board,
             store,
+            share_at: DateTime::<Utc>::MIN_UTC,
             sweep_at: DateTime::<Utc>::MIN_UTC,
             upkeep_at: DateTime::<Utc>::MIN_UTC,
             verify_at: DateTime::<Utc>::MIN_UTC,
@@ -105,24 +121,21 @@ impl Owner {
     }
 
     async fn round(&mut self, now: DateTime<Utc>, nudge: Nudge) -> Result<DateTime<Utc>> {
+        if nudge.partitions || is_due(self.share_at, now, SWEEP_EVERY) {
+            self.share(now).await?;
+        }
         let sweep = is_due(self.sweep_at, now, SWEEP_EVERY);
-        if sweep {
-            let taken = self.ownership.take(now).await?;
-            if taken > 0 {
-                // Before anything is sent: the limits of apps count from the first run on.
-                self.load_apps().await?;
-                self.recovered_at = Some(now);
-                tracing::info!(partitions = taken, "partitions taken");
-            }
+        if nudge.permits {
+            self.dispatcher.ask_again();
         }
         if self.board.partitions().is_empty() {
-            return Ok(now + SWEEP_EVERY);
+            return Ok(self.share_at);
         }
         if sweep || nudge.jobs {
             self.trigger.reload().await?;
         }
         if sweep || nudge.inbox {
-            self.dispatcher.collect().await?;
+            self.dispatcher.collect(now).await?;
         }
         if sweep {
             self.sweep_at = now + SWEEP_EVERY;
@@ -138,8 +151,27 @@ impl Owner {
         if more {
             return Ok(now);
         }
-        let wakes = [plan_at, self.board.next_wake(), Some(self.sweep_at)];
+        let wakes = [plan_at, self.board.next_wake(), Some(self.sweep_at), Some(self.share_at)];
         Ok(wakes.into_iter().flatten().min().unwrap_or(self.sweep_at))
+    }
+
+    /// Takes or gives what makes this owner's share even.
+    async fn share(&mut self, now: DateTime<Utc>) -> Result<()> {
+        let step = self.ownership.step().await?;
+        self.share_at = now + if step.more { SHARE_STEP } else { SWEEP_EVERY };
+        if !step.give.is_empty() {
+            // What counts towards limits is known to all before anybody else can send a run.
+            self.dispatcher.count_permits(true, now).await?;
+            self.ownership.give(&step.give, now).await?;
+        }
+        if self.ownership.take(&step.take, now).await? > 0 {
+            // Before anything is sent: the limits of apps count from the first run on.
+            self.load_apps().await?;
+            self.recovered_at = Some(now);
+            // What came with them is looked at in this round.
+            self.sweep_at = now;
+        }
+        self.dispatcher.count_permits(false, now).await
     }
 
     async fn sweep(&mut self, now: DateTime<Utc>) -> Result<()> {
@@ -150,9 +182,10 @@ impl Owner {
         if is_due(self.upkeep_at, now, UPKEEP_EVERY) {
             self.upkeep_at = now + UPKEEP_EVERY;
             self.load_apps().await?;
+            self.dispatcher.count_permits(false, now).await?;
             self.trigger.upkeep(now).await?;
             self.janitor.unsent(now).await?;
-            self.dispatcher.explain().await?;
+            self.dispatcher.explain(now).await?;
         }
         if is_due(self.verify_at, now, VERIFY_EVERY) {
             self.verify_at = now + VERIFY_EVERY;
@@ -166,9 +199,9 @@ impl Owner {
         Ok(())
     }
 
-    /// Gives the partitions back: the last act of a shutdown.
-    pub async fn stop(&mut self) {
-        self.ownership.give_up().await;
+    /// Gives the partitions to other nodes and wants none from now on.
+    pub async fn leave(&mut self, now: DateTime<Utc>) {
+        self.ownership.leave(now).await;
     }
 }
 

@@ -3,6 +3,7 @@
 mod loops;
 mod progress;
 mod settings;
+mod shed;
 
 use std::{
     path::{Path, PathBuf},
@@ -30,6 +31,8 @@ use crate::{
     board::Board,
     clock::{Clock, SystemClock},
     config::Config,
+    dispatch::handed::HandedRuns,
+    fleet::{Exchange, Fleet, Reach},
     follow::Follower,
     hub::{Hub, event::EventReceiver},
     model::alarm::DefaultAlarm,
@@ -40,6 +43,7 @@ use crate::{
 };
 use loops::{Known, Loops};
 use progress::{Progress, Watch};
+use shed::Shedding;
 
 /// Executors are asked to move within this time at a shutdown.
 const RECONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -84,6 +88,8 @@ struct Foundation {
     clock: Arc<dyn Clock>,
     store: SharedStore,
     hub: Arc<Hub>,
+    fleet: Arc<Fleet>,
+    reach: Arc<Reach>,
     board: Arc<Board>,
     /// This node's id.
     node: String,
@@ -131,7 +137,9 @@ impl Foundation {
         let (hub, events) = Hub::new(hub_settings, clock.clone());
         let board = Arc::new(Board::default());
         hub.know_holdings(Arc::new(Known(board.clone())));
-        Ok((Self { clock, store, hub, board, node }, events))
+        let fleet = Fleet::new(hub.capacity_changed());
+        let reach = Reach::new(hub.clone(), fleet.clone());
+        Ok((Self { clock, store, hub, fleet, reach, board, node }, events))
     }
 
     /// Measures the clock and writes this node's row.
@@ -172,13 +180,23 @@ impl Foundation {
 
     fn results(&self, stop: CancellationToken) -> Results {
         let known = Arc::new(Known(self.board.clone()));
-        let (store, hub, clock) = (self.store.clone(), self.hub.clone(), self.clock.clone());
-        Results::new(store, hub, known.clone(), known, clock, stop)
+        let (store, reach, clock) = (self.store.clone(), self.reach.clone(), self.clock.clone());
+        Results::new(store, reach, known.clone(), known, clock, stop)
     }
 
     fn owner(&self, config: &Config) -> Owner {
-        let (store, board, hub) = (self.store.clone(), self.board.clone(), self.hub.clone());
-        Owner::new(store, board, hub, self.node.clone(), settings::lost_rules(config))
+        let (store, board, reach) = (self.store.clone(), self.board.clone(), self.reach.clone());
+        Owner::new(store, board, reach, self.node.clone(), settings::lost_rules(config))
+    }
+
+    fn exchange(&self) -> Exchange {
+        let (store, hub, fleet) = (self.store.clone(), self.hub.clone(), self.fleet.clone());
+        Exchange::new(store, hub, fleet, self.clock.clone(), &self.node)
+    }
+
+    fn handed(&self) -> HandedRuns {
+        let (store, hub) = (self.store.clone(), self.hub.clone());
+        HandedRuns::new(store, hub, self.clock.clone(), &self.node)
     }
 }
 
@@ -202,8 +220,12 @@ impl Parts {
         let loops = Loops {
             store: store.clone(),
             hub: hub.clone(),
+            fleet: foundation.fleet.clone(),
             board: board.clone(),
             clock: clock.clone(),
+            told: Arc::default(),
+            drained: CancellationToken::new(),
+            node: foundation.node.as_str().into(),
         };
         let rest = || stops.rest.clone();
         let authenticated = rest();
@@ -234,6 +256,17 @@ impl Parts {
                 tokio::spawn(loops.clone().courier(telling.courier, rest())),
                 tokio::spawn(loops.clone().presence(presence, rest())),
                 tokio::spawn(loops.clone().follow(telling.follower, rest())),
+                tokio::spawn(loops.clone().exchange(
+                    foundation.exchange(),
+                    Shedding::new(
+                        hub.clone(),
+                        health.clone(),
+                        loops.node.clone(),
+                        loops.drained.clone(),
+                    ),
+                    rest(),
+                )),
+                tokio::spawn(loops.clone().handed(foundation.handed(), rest())),
                 tokio::spawn(loops.prune(settings::keep(config), rest())),
                 tokio::spawn(async move { auth.upkeep(authenticated).await }),
             ],

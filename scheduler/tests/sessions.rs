@@ -19,6 +19,7 @@ use clawjob_scheduler::{
         listen::{ListenSettings, Port},
     },
     clock::{Clock, SystemClock},
+    fleet::Reach,
     hub::{Hub, HubSettings, wire},
     model::{
         ids::{AppId, AttemptRef, JobId, PARTITION_COUNT, PartitionId, RunId},
@@ -97,7 +98,7 @@ impl Server {
 
         let results = Results::new(
             store.clone(),
-            hub.clone(),
+            Reach::alone(hub.clone()),
             Arc::new(Deaf),
             Arc::new(Deaf),
             clock.clone(),

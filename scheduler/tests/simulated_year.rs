@@ -83,7 +83,9 @@ impl Year {
         self.board = Arc::new(Board::default());
         self.planner = Planner::new(self.store.clone(), self.board.clone());
         let owner = Ownership::new(self.store.clone(), self.board.clone(), "node".to_owned());
-        assert_eq!(owner.take(now).await.expect("taken"), usize::from(PARTITION_COUNT));
+        let step = owner.step().await.expect("a step");
+        let taken = owner.take(&step.take, now).await.expect("taken");
+        assert_eq!(taken, usize::from(PARTITION_COUNT));
     }
 
     /// It works from one instant to another.

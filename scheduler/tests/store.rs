@@ -19,6 +19,8 @@ mod calendars;
 mod cancel;
 #[path = "store/chains.rs"]
 mod chains;
+#[path = "store/cluster.rs"]
+mod cluster;
 #[path = "store/damage.rs"]
 mod damage;
 #[path = "store/dispatch.rs"]
@@ -162,6 +164,10 @@ cases! {
         a_save_that_closes_a_circle_is_refused,
         of_two_saves_at_once_that_close_a_circle_one_is_refused,
         what_ended_runs_returned_is_handed_on;
+    cluster:
+        a_store_of_its_own_has_one_owner,
+        jobs_are_read_as_they_were_at_a_revision,
+        what_one_node_hands_to_itself_changes_no_run;
     follow:
         an_end_that_somebody_waits_for_leaves_an_event,
         an_event_says_what_the_run_was,

@@ -18,7 +18,17 @@ use crate::{
 };
 
 const NODES: Columns<Node> = Columns {
-    headers: &["NODE", "STATE", "VERSION", "ADDRESS", "SESSIONS", "PARTITIONS", "LAG", "DATABASE"],
+    headers: &[
+        "NODE",
+        "STATE",
+        "VERSION",
+        "ADDRESS",
+        "SESSIONS",
+        "PARTITIONS",
+        "LAG",
+        "CLOCK",
+        "DATABASE",
+    ],
     row: |node, _| {
         vec![
             names::short(&node.name).into(),
@@ -28,6 +38,7 @@ const NODES: Columns<Node> = Columns {
             node.sessions.to_string().into(),
             node.partitions.len().to_string().into(),
             show::duration(node.lag.as_ref()).into(),
+            show::duration(node.clock_offset.as_ref()).into(),
             show::duration(node.database_latency.as_ref()).into(),
         ]
     },

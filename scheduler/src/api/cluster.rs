@@ -9,8 +9,12 @@ use clawjob_proto::{
 use tonic::{Request, Response, Status};
 
 use super::{
-    Api, apps, audit, caller::Caller, convert::time, later::not_yet, session::FEATURES,
-    status::ApiResult,
+    Api, apps, audit,
+    caller::Caller,
+    convert::time,
+    later::not_yet,
+    session::FEATURES,
+    status::{ApiError, ApiResult, Kind, Violations},
 };
 use crate::store::ops::NodeRow;
 
@@ -37,6 +41,32 @@ impl ClusterApi {
             storage: self.api.store.kind().to_owned(),
             nodes: nodes.iter().map(node_to_proto).collect(),
         })
+    }
+
+    /// Asks a node to give its work to the others, which must be there.
+    async fn drain(&self, name: &str) -> ApiResult<pb::Node> {
+        let mut bad = Violations::new();
+        let id = name.strip_prefix("nodes/").filter(|id| !id.is_empty());
+        if id.is_none() {
+            bad.invalid("name", "must be nodes/{node}, as GetCluster names it");
+        }
+        bad.finish()?;
+        let id = id.unwrap_or_default();
+        let store = &self.api.store;
+        let listed = store.list_nodes(self.api.clock.now()).await?;
+        let unknown = || ApiError::not_found(Kind::Node, name);
+        let node = listed.iter().find(|node| node.id == id && !node.gone).ok_or_else(unknown)?;
+        let peers = store.peers().await?;
+        if !peers.iter().any(|peer| peer.id != id && !peer.drain_asked) {
+            let text = "no other node is there to take its work: start one first";
+            return Err(ApiError::precondition("LAST_NODE", "NODE", name, text));
+        }
+        store
+            .ask_to_drain(id)
+            .await
+            .map_err(|fault| ApiError::of_store(Kind::Node, name, fault))?;
+        tracing::info!(node = id, "a node is asked to drain");
+        Ok(node_to_proto(&NodeRow { draining: true, ..node.clone() }))
     }
 }
 
@@ -98,9 +128,9 @@ impl ClusterService for ClusterApi {
 
     async fn drain_node(
         &self,
-        _: Request<pb::DrainNodeRequest>,
+        request: Request<pb::DrainNodeRequest>,
     ) -> Result<Response<pb::Node>, Status> {
-        not_yet("draining a node by a call (ending its process drains it too)")
+        Ok(Response::new(self.drain(&request.into_inner().name).await?))
     }
 
     async fn list_apps(

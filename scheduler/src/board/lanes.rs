@@ -133,6 +133,14 @@ impl Board {
     }
 }
 
+impl Live {
+    /// When it would be due if it had no priority.
+    pub(super) fn place(&self) -> DateTime<Utc> {
+        let ahead = PRIORITY_STEP * self.spec.priority;
+        self.run.due_at.checked_sub_signed(ahead).unwrap_or(self.run.due_at)
+    }
+}
+
 impl Inner {
     fn pick(&self, live: &Live) -> Pick {
         Pick {
@@ -196,9 +204,7 @@ impl Inner {
             demand: if target.is_empty() { self.demand(live) } else { Demand::None },
             target,
         };
-        let ahead = PRIORITY_STEP * live.spec.priority;
-        let place = live.run.due_at.checked_sub_signed(ahead).unwrap_or(live.run.due_at);
-        Some((key, (place, id)))
+        Some((key, (live.place(), id)))
     }
 
     /// What the route of a run asks for. Its job's name never changes, so the lane is found again.

@@ -2,12 +2,18 @@
 //!
 //! Counted are runs that are with an executor. Only apps with a limit are counted at all.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
 
-use super::{Board, Inner, runs::Stage};
-use crate::model::{
-    app::{App, AppSpec},
-    ids::AppId,
+use super::{Board, Inner, Live, runs::Stage};
+use crate::{
+    model::{
+        app::{App, AppSpec},
+        ids::{AppId, RunId},
+    },
+    store::permits::{Limit, Permit},
 };
 
 /// The limits of an app with what counts towards them.
@@ -89,6 +95,52 @@ impl Board {
         }
     }
 
+    /// A number for the limits of all apps, which changes with them; 0 when there are none.
+    pub fn limits_version(&self) -> u64 {
+        let inner = self.inner.lock();
+        let mut apps: Vec<_> = inner.limits.iter().collect();
+        apps.sort_unstable_by_key(|(app, _)| **app);
+        let mut hash = DefaultHasher::new();
+        for (app, limited) in &apps {
+            (app, limited.max).hash(&mut hash);
+            limited.handlers.iter().for_each(|(name, own)| (name, own.max).hash(&mut hash));
+        }
+        if apps.is_empty() { 0 } else { hash.finish() | 1 }
+    }
+
+    /// Whether runs of the app are counted.
+    pub fn is_limited(&self, app: AppId) -> bool {
+        self.inner.lock().limits.contains_key(&app)
+    }
+
+    /// Runs of apps with limits that are with an executor.
+    pub fn limited_runs(&self) -> Vec<Permit> {
+        let inner = self.inner.lock();
+        let sent = inner.runs.values().filter(|live| live.stage == Stage::Sent);
+        sent.filter(|live| inner.limits.contains_key(&live.run.app)).map(permit).collect()
+    }
+
+    /// Those of the runs that are of apps with limits, and these limits.
+    pub fn to_permit(&self, runs: &[RunId]) -> (Vec<Permit>, Vec<Limit>) {
+        let inner = self.inner.lock();
+        let live = runs.iter().filter_map(|id| inner.runs.get(id));
+        let limited = live.filter(|live| inner.limits.contains_key(&live.run.app));
+        let permits: Vec<Permit> = limited.map(permit).collect();
+        let apps: BTreeSet<AppId> = permits.iter().map(|permit| permit.app).collect();
+        let mut limits = Vec::new();
+        for app in apps {
+            let Some(limited) = inner.limits.get(&app) else { continue };
+            if limited.max > 0 {
+                limits.push(Limit { app, handler: String::new(), max: limited.max });
+            }
+            let handlers = limited.handlers.iter();
+            let own =
+                handlers.map(|(name, own)| Limit { app, handler: name.clone(), max: own.max });
+            limits.extend(own);
+        }
+        (permits, limits)
+    }
+
     /// How many more runs of an app may be sent; None when it has no limits.
     pub fn room(&self, app: AppId) -> Option<AppRoom> {
         let inner = self.inner.lock();
@@ -122,6 +174,16 @@ impl Inner {
         for (app, spec) in sent {
             self.count_sent(app, &spec.handler, true);
         }
+    }
+}
+
+fn permit(live: &Live) -> Permit {
+    Permit {
+        run: live.run.id,
+        app: live.run.app,
+        handler: live.spec.handler.clone(),
+        partition: live.run.partition,
+        place: live.place(),
     }
 }
 

@@ -41,7 +41,7 @@ use crate::{
         run::OpenRun,
         schedule::{Compiled, Schedule},
     },
-    store::ops::{OpenRuns, PartitionRow},
+    store::ops::{Advance, OpenRuns, PartitionRow},
 };
 use jobs::FireQueue;
 use runs::DueQueue;
@@ -105,6 +105,7 @@ impl Board {
         }
         let ends: HashMap<_, _> = adoption.last_ends.into_iter().collect();
         let mut cursors: HashMap<_, _> = adoption.cursors.into_iter().collect();
+        let new: Vec<JobId> = adoption.jobs.iter().map(|job| job.id).collect();
         for job in adoption.jobs {
             let id = job.id;
             inner.put_job(job);
@@ -117,8 +118,7 @@ impl Board {
         for run in adoption.open.runs {
             inner.merge_run(run, &specs);
         }
-        let ids: Vec<JobId> = inner.jobs.keys().copied().collect();
-        for id in ids {
+        for id in new {
             inner.queue_next_fire(id);
         }
     }
@@ -178,6 +178,76 @@ impl Board {
         for id in asked.iter().filter(|id| !there.contains(id)) {
             inner.drop_run(*id, None);
         }
+    }
+
+    /// The same for what others left in the inbox: one that was with an executor and has no row has
+    /// ended.
+    pub fn collect(&self, asked: &[RunId], open: OpenRuns, now: DateTime<Utc>) {
+        let there: HashSet<RunId> = open.runs.iter().map(|run| run.id).collect();
+        let mut inner = self.inner.lock();
+        for id in asked.iter().filter(|id| !there.contains(id)) {
+            let sent = inner.runs.get(id).is_some_and(|live| live.run.state.is_sent());
+            inner.drop_run(*id, sent.then_some(now));
+        }
+        drop(inner);
+        self.merge(&[], open);
+    }
+
+    /// Gives partitions away: their jobs and runs are another owner's.
+    pub fn release(&self, partitions: &[PartitionId]) {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let gone = |partition: &PartitionId| partitions.contains(partition);
+        let runs = inner.runs.values().filter(|live| gone(&live.run.partition));
+        let runs: Vec<RunId> = runs.map(|live| live.run.id).collect();
+        for id in runs {
+            inner.unlink(id);
+            inner.runs.remove(&id);
+        }
+        inner.partitions.retain(|id, _| !gone(id));
+        inner.jobs.retain(|_, entry| !gone(&entry.job.partition));
+        let jobs = &inner.jobs;
+        inner.held.retain(|job| jobs.contains_key(job));
+        inner.replacing.retain(|job, _| jobs.contains_key(job));
+        inner.fires.0.retain(|entry| jobs.contains_key(&entry.0.1));
+    }
+
+    /// How far the partitions are planned and served, to be written before they are given away.
+    pub fn standing(&self, partitions: &[PartitionId]) -> Vec<Advance> {
+        let inner = self.inner.lock();
+        let rows = partitions.iter().filter_map(|id| inner.partitions.get(id));
+        let served = |row: &PartitionRow| {
+            inner.served_until.map_or(row.served_until, |at| at.max(row.served_until))
+        };
+        rows.map(|row| Advance {
+            partition: row.id,
+            epoch: row.epoch,
+            jobs_version: row.jobs_version,
+            planned_until: row.planned_until,
+            served_until: served(row),
+        })
+        .collect()
+    }
+
+    /// Whether the partition is held.
+    pub fn holds(&self, partition: PartitionId) -> bool {
+        self.inner.lock().partitions.contains_key(&partition)
+    }
+
+    /// Whether every partition is held.
+    pub fn holds_all(&self) -> bool {
+        self.inner.lock().partitions.len() == usize::from(PARTITION_COUNT)
+    }
+
+    /// Whether the run is with an executor.
+    pub fn is_sent(&self, run: RunId) -> bool {
+        self.inner.lock().runs.get(&run).is_some_and(|live| live.run.state.is_sent())
+    }
+
+    /// Whether a run of which only the id is known is surely one of this owner's.
+    pub fn is_known(&self, run: RunId) -> bool {
+        let inner = self.inner.lock();
+        inner.partitions.len() == usize::from(PARTITION_COUNT) || inner.runs.contains_key(&run)
     }
 
     /// A run waits again; the row as it is now.

@@ -1,5 +1,7 @@
 //! Why runs wait, in words, written where an operator looks.
 
+use chrono::{DateTime, Utc};
+
 use super::{Dispatcher, place::eligible};
 use crate::{
     board::{Demand, LaneKey},
@@ -15,10 +17,10 @@ impl Dispatcher {
     ///
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
-    pub async fn explain(&self) -> Result<()> {
+    pub async fn explain(&self, now: DateTime<Utc>) -> Result<()> {
         let mut rows = self.board.held_back(EXPLAIN_MAX);
         for lane in self.board.waiting_lanes() {
-            let why = self.why(&lane);
+            let why = self.why(&lane, now);
             let runs = self.board.unexplained(&lane, &why, EXPLAIN_MAX);
             rows.extend(runs.into_iter().map(|run| (run, why.clone())));
         }
@@ -28,17 +30,17 @@ impl Dispatcher {
         Ok(())
     }
 
-    fn why(&self, lane: &LaneKey) -> String {
+    fn why(&self, lane: &LaneKey, now: DateTime<Utc>) -> String {
         let limit = self.board.room(lane.app).and_then(|room| room.why_not(&lane.handler));
         if let Some(limit) = limit {
             return limit;
         }
         if !lane.target.is_empty() {
             let name = &lane.target;
-            let why = self.hub.hindrance(lane.app, name, &lane.handler, &lane.labels);
+            let why = self.reach.hindrance(lane.app, name, &lane.handler, &lane.labels);
             return format!("waits for executor {name}, which {}", why.unwrap_or("is about to"));
         }
-        let eligible = eligible(&self.hub, lane);
+        let eligible = eligible(&self.reach, lane, now);
         let Some(first) = eligible.first() else { return self.nobody(lane) };
         let count = eligible.len();
         match &lane.demand {
@@ -54,7 +56,7 @@ impl Dispatcher {
 
     fn nobody(&self, lane: &LaneKey) -> String {
         let handler = &lane.handler;
-        if !self.hub.offers(lane.app, handler) {
+        if !self.reach.offers(lane.app, handler) {
             format!("no connected executor offers handler {handler}")
         } else if lane.labels.is_empty() {
             format!("every executor with handler {handler} is cordoned or leaving")

@@ -2,17 +2,20 @@
 
 mod command;
 mod explain;
+pub mod handed;
+mod permits;
 mod place;
 mod replace;
 mod split;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, future::Future, sync::Arc};
 
 use chrono::{DateTime, Utc};
+use clawjob_proto::v1::RunCommand;
 
 use crate::{
     board::{Board, DueStep, Sent},
-    hub::Hub,
+    fleet::Reach,
     model::{
         Payload,
         ids::{AttemptRef, RunId},
@@ -20,10 +23,12 @@ use crate::{
     },
     store::{
         OWNER_BATCH_MAX, Result, SharedStore,
-        ops::{Dispatch as DispatchBatch, DispatchRow, EndRun, OpenRuns},
+        ops::{Dispatch as DispatchBatch, DispatchRow, EndRun, InboxBatch, OpenRuns},
     },
     telemetry::{metrics, runs},
 };
+use parking_lot::Mutex;
+use permits::Permits;
 use place::{Placed, Placement};
 
 /// Statements of one tick before planning has its turn again.
@@ -33,7 +38,8 @@ const DISPATCH_STEPS_MAX: usize = 8;
 pub struct Dispatcher {
     store: SharedStore,
     board: Arc<Board>,
-    hub: Arc<Hub>,
+    reach: Arc<Reach>,
+    permits: Mutex<Permits>,
 }
 
 /// What commands carry from earlier executions.
@@ -46,21 +52,22 @@ struct Given {
 }
 
 impl Dispatcher {
-    /// A dispatcher for what the board holds and the hub reaches.
-    pub fn new(store: SharedStore, board: Arc<Board>, hub: Arc<Hub>) -> Self {
-        Self { store, board, hub }
+    /// A dispatcher for what the board holds, to executors within reach.
+    pub fn new(store: SharedStore, board: Arc<Board>, reach: Arc<Reach>) -> Self {
+        Self { store, board, reach, permits: Mutex::default() }
     }
 
     /// Collects what others left in the inbox; kills go out at once.
     ///
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
-    pub async fn collect(&self) -> Result<()> {
+    pub async fn collect(&self, now: DateTime<Utc>) -> Result<()> {
         let partitions: Vec<_> = self.board.partitions().iter().map(|row| row.id).collect();
         let batch = self.store.take_inbox(&partitions).await?;
         if batch.ids.is_empty() {
             return Ok(());
         }
+        self.note_freed(&batch, now);
         let canceling: Vec<OpenRun> = batch
             .open
             .runs
@@ -68,11 +75,30 @@ impl Dispatcher {
             .filter(|run| run.state == RunState::Canceling)
             .cloned()
             .collect();
-        self.board.merge(&batch.ids, batch.open);
+        self.board.collect(&batch.ids, batch.open, now);
         for run in canceling {
-            self.hub.kill_run(&run, self.board.spec_of(run.id).as_deref());
+            self.reach.kill_run(&run, self.board.spec_of(run.id).as_deref());
         }
+        self.reach.hand_over(&self.store).await;
         Ok(())
+    }
+
+    /// Slots of executors elsewhere that runs of this owner have left.
+    fn note_freed(&self, batch: &InboxBatch, now: DateTime<Utc>) {
+        let after: HashMap<RunId, &OpenRun> =
+            batch.open.runs.iter().map(|run| (run.id, run)).collect();
+        let before = batch.ids.iter().filter_map(|id| self.board.run(*id));
+        for run in before.filter(|run| run.state.is_sent()) {
+            let now_is = after.get(&run.id);
+            let same = now_is.is_some_and(|row| row.attempt_ref() == run.attempt_ref());
+            if same && now_is.is_some_and(|row| row.state.is_sent()) {
+                continue;
+            }
+            if let Some(spec) = self.board.spec_of(run.id) {
+                let returned = same && now_is.is_some_and(|row| row.state == RunState::Queued);
+                self.reach.freed(&run, &spec.handler, !returned, now);
+            }
+        }
     }
 
     /// Takes the due runs in hand and sends as many as there are free slots for. Returns whether
@@ -81,11 +107,12 @@ impl Dispatcher {
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
     pub async fn tick(&self, now: DateTime<Utc>) -> Result<bool> {
+        self.return_permits().await;
         let crowded = self.take_due(now).await?;
         let mut more = self.replace(now).await?;
         self.split(now).await?;
         for step in 0..DISPATCH_STEPS_MAX {
-            let placement = place::place(&self.board, &self.hub);
+            let placement = self.place(now).await?;
             if placement.runs.is_empty() {
                 break;
             }
@@ -187,46 +214,47 @@ impl Dispatcher {
             .iter()
             .map(|run| DispatchRow {
                 attempt: run.pick.attempt,
-                executor: run.executor.clone(),
-                session_epoch: run.epoch,
+                executor: run.slot.executor.clone(),
+                session_epoch: run.slot.epoch,
             })
             .collect();
         rows.sort_unstable_by_key(|row| row.attempt.run);
         let batch = DispatchBatch { rows, cursors };
         metrics().batch("dispatch", batch.rows.len());
-        let causes: Vec<RunId> = placed.iter().filter_map(|run| run.pick.caused_by).collect();
-        let (given, written) = match self.write(&batch, causes, now).await {
+        let here = placed.iter().filter(|run| run.slot.node.is_none());
+        let given =
+            Given::load(&self.store, here.map(|run| (run.pick.attempt, run.pick.caused_by)));
+        let (given, written) = match self.write(&batch, given, now).await {
             Ok(both) => both,
             Err(fault) => {
-                placed.iter().for_each(|run| self.unreserve(run));
+                placed.iter().for_each(|run| self.reach.unreserve(&run.slot, 1));
                 return Err(fault);
             }
         };
         self.board.turned(batch.cursors);
         let mut refused = Vec::new();
-        for run in placed {
-            let Some(attempt) = written.get(&run.pick.attempt.run) else {
-                self.unreserve(&run);
-                refused.push(run.pick.attempt.run);
+        for Placed { pick, slot } in placed {
+            let Some(attempt) = written.get(&pick.attempt.run) else {
+                self.reach.unreserve(&slot, 1);
+                refused.push(pick.attempt.run);
                 continue;
             };
-            let sent = self.board.sent(*attempt, &run.executor, run.epoch, now);
+            let sent = self.board.sent(*attempt, &slot.executor, slot.epoch, now);
             let Some(sent) = sent else {
-                self.unreserve(&run);
+                self.reach.unreserve(&slot, 1);
                 continue;
             };
             tell(&sent, now);
-            let checkpoint = given.checkpoints.get(&attempt.run);
-            let output = run.pick.caused_by.and_then(|cause| given.outputs.get(&cause));
-            let command = command::build(&sent, checkpoint, output, now);
+            if let Some(node) = slot.node {
+                self.reach.hand(node, attempt.run, false);
+                continue;
+            }
+            let command = given.command(&sent, now);
             // False means that the session is gone: the hub then reports the run as not held.
-            self.hub.send_run(run.app, &run.executor, run.epoch, command);
+            self.reach.hub().send_run(slot.app, &slot.executor, slot.epoch, command);
         }
+        self.reach.hand_over(&self.store).await;
         self.reread(refused).await
-    }
-
-    fn unreserve(&self, run: &Placed) {
-        self.hub.unreserve(run.app, &run.executor, run.epoch, &run.handler, 1);
     }
 
     /// A guard did not hold: the rows are read again and taken as they stand.
@@ -239,25 +267,46 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Reads what commands of later attempts and of chained runs carry, then writes the dispatch:
-    /// nothing may come between its commit and the sending.
+    /// Reads what the commands carry, then writes the dispatch: nothing may come between its commit
+    /// and the sending.
     async fn write(
         &self,
         batch: &DispatchBatch,
-        causes: Vec<RunId>,
+        given: impl Future<Output = Result<Given>>,
         now: DateTime<Utc>,
     ) -> Result<(Given, HashMap<RunId, AttemptRef>)> {
-        let attempts = batch.rows.iter().map(|row| row.attempt);
-        let later: Vec<RunId> = attempts.filter(|a| a.attempt > 1).map(|a| a.run).collect();
-        let mut given = Given::default();
-        if !later.is_empty() {
-            given.checkpoints = self.store.load_checkpoints(&later).await?.into_iter().collect();
-        }
-        if !causes.is_empty() {
-            given.outputs = self.store.load_outputs(&causes).await?.into_iter().collect();
-        }
+        let given = given.await?;
         let written = self.store.dispatch(batch, now).await?;
         Ok((given, written.into_iter().map(|attempt| (attempt.run, attempt)).collect()))
+    }
+}
+
+impl Given {
+    /// Reads what commands of later attempts and of chained runs carry; `runs` are attempts, each
+    /// with the run that started it.
+    async fn load(
+        store: &SharedStore,
+        runs: impl Iterator<Item = (AttemptRef, Option<RunId>)>,
+    ) -> Result<Self> {
+        let (mut later, mut causes) = (Vec::new(), Vec::new());
+        for (attempt, caused_by) in runs {
+            later.extend((attempt.attempt > 1).then_some(attempt.run));
+            causes.extend(caused_by);
+        }
+        let mut given = Self::default();
+        if !later.is_empty() {
+            given.checkpoints = store.load_checkpoints(&later).await?.into_iter().collect();
+        }
+        if !causes.is_empty() {
+            given.outputs = store.load_outputs(&causes).await?.into_iter().collect();
+        }
+        Ok(given)
+    }
+
+    fn command(&self, sent: &Sent, now: DateTime<Utc>) -> RunCommand {
+        let cause = sent.run.extra.as_ref().and_then(|extra| extra.caused_by);
+        let output = cause.and_then(|cause| self.outputs.get(&cause));
+        command::build(sent, self.checkpoints.get(&sent.run.id), output, now)
     }
 }
 

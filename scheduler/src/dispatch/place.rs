@@ -3,11 +3,14 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use chrono::{DateTime, Utc};
+
 use crate::{
     board::{AppRoom, Board, Demand, LaneKey, Pick},
-    hub::{Candidate, Hub},
+    fleet::{Reach, Slot},
+    hub::Candidate,
     model::{
-        ids::{AppId, JobId},
+        ids::{AppId, JobId, RunId},
         job::RouteStrategy,
         route::RouteCursor,
     },
@@ -17,11 +20,8 @@ use crate::{
 
 /// A run with the executor it is to go to.
 pub(super) struct Placed {
-    pub(super) app: AppId,
-    pub(super) handler: String,
     pub(super) pick: Pick,
-    pub(super) executor: Arc<str>,
-    pub(super) epoch: u64,
+    pub(super) slot: Slot,
 }
 
 /// What one step of dispatch sends, and where the routes of those jobs stand after it.
@@ -45,10 +45,16 @@ struct Left<'a> {
     rooms: Vec<u32>,
 }
 
-/// Finds executors for the first runs of all lanes, up to one batch, and reserves their slots.
-pub(super) fn place(board: &Board, hub: &Hub) -> Placement {
+/// Finds executors for the first runs of all lanes, up to one batch, and reserves their slots. Only
+/// runs that may be sent are looked at.
+pub(super) fn place(
+    board: &Board,
+    reach: &Reach,
+    now: DateTime<Utc>,
+    may: &dyn Fn(AppId, RunId) -> bool,
+) -> Placement {
     let mut rooms = HashMap::new();
-    let lanes = open_lanes(board, hub, &mut rooms);
+    let lanes = open_lanes(board, reach, &mut rooms, now);
     let mut left: Vec<Left<'_>> = lanes.iter().map(Left::of).collect();
     let wanted: Vec<(Arc<LaneKey>, usize)> = lanes
         .iter()
@@ -65,7 +71,7 @@ pub(super) fn place(board: &Board, hub: &Hub) -> Placement {
     let mut runs = Vec::new();
     for (index, pick) in board.heads(&wanted, OWNER_BATCH_MAX) {
         let key = &lanes[index].key;
-        if allowed(&rooms, key) == 0 {
+        if allowed(&rooms, key) == 0 || !may(key.app, pick.attempt.run) {
             continue;
         }
         let Some(chosen) = left[index].choose(&pick, &mut cursors) else { continue };
@@ -76,22 +82,25 @@ pub(super) fn place(board: &Board, hub: &Hub) -> Placement {
         for sharing in &by_app[&key.app] {
             left[*sharing].take(candidate.row, &key.handler);
         }
-        runs.push(Placed {
+        let slot = Slot {
             app: key.app,
-            handler: key.handler.clone(),
-            pick,
             executor: candidate.name.clone(),
+            row: candidate.row,
             epoch: candidate.epoch,
-        });
+            node: candidate.node.clone(),
+            handler: key.handler.clone(),
+        };
+        runs.push(Placed { pick, slot });
     }
-    Placement { runs: reserve(hub, runs), cursors: cursors.into_iter().collect() }
+    Placement { runs: reserve(reach, runs, now), cursors: cursors.into_iter().collect() }
 }
 
 /// Lanes whose runs have somewhere to go, with how much the limits of their apps leave.
 fn open_lanes(
     board: &Board,
-    hub: &Hub,
+    reach: &Reach,
     rooms: &mut HashMap<AppId, Option<AppRoom>>,
+    now: DateTime<Utc>,
 ) -> Vec<OpenLane> {
     let mut lanes = Vec::new();
     for key in board.waiting_lanes() {
@@ -99,7 +108,8 @@ fn open_lanes(
         if allowed(rooms, &key) == 0 {
             continue;
         }
-        let candidates = eligible(hub, &key);
+        let mut candidates = eligible(reach, &key, now);
+        reach.lend(key.app, &mut candidates, now);
         if candidates.iter().any(|candidate| candidate.free > 0) {
             lanes.push(OpenLane { key, candidates });
         }
@@ -112,8 +122,8 @@ fn allowed(rooms: &HashMap<AppId, Option<AppRoom>>, key: &LaneKey) -> u32 {
 }
 
 /// The executors that runs of a lane may go to, full ones too. A key has one.
-pub(super) fn eligible(hub: &Hub, key: &LaneKey) -> Vec<Candidate> {
-    let mut candidates = hub.candidates(key.app, &key.handler, &key.labels);
+pub(super) fn eligible(reach: &Reach, key: &LaneKey, now: DateTime<Utc>) -> Vec<Candidate> {
+    let mut candidates = reach.candidates(key.app, &key.handler, &key.labels, now);
     if !key.target.is_empty() {
         candidates.retain(|candidate| *candidate.name == *key.target);
     } else if let Demand::Key(route_key) = &key.demand {
@@ -181,17 +191,11 @@ impl<'a> Left<'a> {
 }
 
 /// Keeps those whose executor still has the slots; takes them.
-fn reserve(hub: &Hub, placed: Vec<Placed>) -> Vec<Placed> {
-    let mut wanted: HashMap<(AppId, Arc<str>, u64, String), u32> = HashMap::new();
+fn reserve(reach: &Reach, placed: Vec<Placed>, now: DateTime<Utc>) -> Vec<Placed> {
+    let mut wanted: HashMap<Slot, u32> = HashMap::new();
     for run in &placed {
-        *wanted.entry(slot_of(run)).or_default() += 1;
+        *wanted.entry(run.slot.clone()).or_default() += 1;
     }
-    wanted.retain(|(app, executor, epoch, handler), n| {
-        hub.reserve(*app, executor, *epoch, handler, *n)
-    });
-    placed.into_iter().filter(|run| wanted.contains_key(&slot_of(run))).collect()
-}
-
-fn slot_of(run: &Placed) -> (AppId, Arc<str>, u64, String) {
-    (run.app, run.executor.clone(), run.epoch, run.handler.clone())
+    wanted.retain(|slot, n| reach.reserve(slot, *n, now));
+    placed.into_iter().filter(|run| wanted.contains_key(&run.slot)).collect()
 }

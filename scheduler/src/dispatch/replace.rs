@@ -73,8 +73,9 @@ impl Dispatcher {
         }
         let runs = self.store.open_runs(ids).await?;
         for run in runs.iter().filter(|run| run.state == RunState::Canceling) {
-            self.hub.kill_run(run, self.board.spec_of(run.id).as_deref());
+            self.reach.kill_run(run, self.board.spec_of(run.id).as_deref());
         }
+        self.reach.hand_over(&self.store).await;
         let parents = runs.iter().any(|run| run.is_split() && run.kill_reason.is_some());
         let open: Vec<RunId> = runs.iter().map(|run| run.id).collect();
         self.board.merge(&open, OpenRuns { runs, specs: Vec::new() });

@@ -21,7 +21,7 @@ impl Dispatcher {
         let mut splits = 0;
         for id in self.board.parents_to_split() {
             let Some(parent) = self.board.parent_to_split(id) else { continue };
-            let executors = self.executors(&parent);
+            let executors = self.executors(&parent, now);
             let Some(split) = shards::split(&parent.run, &parent.spec, &executors) else {
                 self.explain_unsplit(&parent, executors.len()).await?;
                 continue;
@@ -40,13 +40,14 @@ impl Dispatcher {
     }
 
     /// Who gets a shard of a broadcast, in order of registration.
-    fn executors(&self, parent: &ToSplit) -> Vec<Arc<str>> {
+    fn executors(&self, parent: &ToSplit, now: DateTime<Utc>) -> Vec<Arc<str>> {
         let spec = &parent.spec;
         if !spec.placement.broadcast {
             return Vec::new();
         }
         let labels = &spec.placement.required_labels;
-        let found: Vec<Candidate> = self.hub.candidates(parent.run.app, &spec.handler, labels);
+        let (app, handler) = (parent.run.app, &spec.handler);
+        let found: Vec<Candidate> = self.reach.candidates(app, handler, labels, now);
         found.into_iter().map(|candidate| candidate.name).collect()
     }
 
@@ -54,7 +55,7 @@ impl Dispatcher {
         let handler = &parent.spec.handler;
         let why = if executors > SHARDS_MAX as usize {
             format!("{executors} executors match; a broadcast reaches at most {SHARDS_MAX}")
-        } else if !self.hub.offers(parent.run.app, handler) {
+        } else if !self.reach.offers(parent.run.app, handler) {
             format!("waits for an executor to broadcast to: none offers handler {handler}")
         } else {
             format!(

@@ -7,6 +7,7 @@
 pub mod admission;
 mod drive;
 pub mod event;
+pub mod handed;
 pub mod live;
 pub mod local;
 pub mod outbox;
@@ -38,7 +39,7 @@ use crate::{
     },
 };
 use admission::Admission;
-use event::{EventKind, EventReceiver, EventSender, Origin, SessionEvent};
+use event::{EventReceiver, EventSender, Origin, SessionEvent};
 use session::{AckStatus, End, Moment};
 
 pub use settings::HubSettings;
@@ -54,6 +55,8 @@ pub struct Candidate {
     pub name: Arc<str>,
     /// Its session.
     pub epoch: u64,
+    /// The node that holds it; None for this one.
+    pub node: Option<Arc<str>>,
     /// Runs of the handler it can take now; may be 0.
     pub free: u32,
     /// Runs of any handlers it can take now.
@@ -93,6 +96,17 @@ pub enum Contact {
     Since(DateTime<Utc>),
     /// It had none here lately.
     Unknown,
+}
+
+impl Contact {
+    /// What two nodes' word comes to: connected if one says so, else the later sign of life.
+    pub fn or_later(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Since(a), Self::Since(b)) => Self::Since(a.max(b)),
+            (connected @ Self::Connected { .. }, _) | (connected, Self::Unknown) => connected,
+            (_, other) => other,
+        }
+    }
 }
 
 /// Who holds an executor's name on this node, as seen by a process that wants it.
@@ -250,7 +264,7 @@ impl Hub {
         let Some(link) = self.link(app, executor, epoch) else { return false };
         let mut session = link.session.lock();
         // Reserved runs will need room in the outbox too.
-        link.outbox.room_for_runs() >= n as usize && session.reserve(handler, n)
+        link.outbox.room_for_runs() >= n as usize && session.reserve_own(handler, n)
     }
 
     /// Gives credits back that no dispatch came of.
@@ -271,8 +285,7 @@ impl Hub {
                 return true;
             }
         }
-        let origin = Arc::new(Origin { app, executor: executor.into(), row: 0, epoch });
-        self.emit(SessionEvent { origin, attempt, kind: EventKind::NotHeld });
+        self.not_sent(app, &executor.into(), epoch, attempt);
         false
     }
 
@@ -377,8 +390,13 @@ impl Hub {
         reconnect_within: Duration,
         closes_after: Duration,
     ) {
-        *self.draining.lock() = true;
+        self.close_door();
         self.drain_some(usize::MAX, reason, reconnect_within, closes_after);
+    }
+
+    /// Takes no new sessions from now on.
+    pub fn close_door(&self) {
+        *self.draining.lock() = true;
     }
 
     /// Asks up to `count` executors to move to another node.
@@ -416,8 +434,11 @@ fn candidate(
     labels: &BTreeMap<String, String>,
     heard_after: Duration,
 ) -> Option<Candidate> {
-    let session = link.session.lock();
-    let free = session.offer(handler, labels)?;
+    let mut session = link.session.lock();
+    let offered = session.offer(handler, labels)?;
+    let free = session.left_to_own(offered);
+    let slots_left = session.free_slots();
+    let slots_left = session.left_to_own(slots_left);
     // Where nothing is free there is no use in asking for room.
     let room = if free == 0 { 0 } else { link.outbox.room_for_runs() };
     let room = u32::try_from(room).unwrap_or(u32::MAX);
@@ -425,8 +446,9 @@ fn candidate(
         row: link.origin.row,
         name: link.origin.executor.clone(),
         epoch: link.origin.epoch,
+        node: None,
         free: free.min(room),
-        room: session.free_slots().min(room),
+        room: slots_left.min(room),
         used: session.slots().saturating_sub(session.free_slots()),
         slots: session.slots(),
         cpu: session.vitals().cpu.unwrap_or(0.0),

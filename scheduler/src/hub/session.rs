@@ -5,6 +5,7 @@ mod commands;
 mod frames;
 mod offset;
 mod opening;
+mod sharing;
 mod watch;
 
 use std::{
@@ -27,6 +28,7 @@ use crate::model::ids::{AttemptRef, RunId};
 pub use commands::AckStatus;
 use offset::ClockReadings;
 pub use opening::{Handover, Opening};
+use sharing::Sharing;
 
 /// The two times of one instant: wall time to write down, monotonic time to measure with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +220,7 @@ pub struct Session {
     blocked: u32,
     busy_until: Option<Duration>,
     cordoned: bool,
+    sharing: Sharing,
     executor_drains: bool,
     /// When it is too old and asked to move.
     old_at: Duration,

@@ -1,6 +1,8 @@
 //! Timings and limits of sessions. Defaults are the contract's table; tests scale them down.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::RwLock;
 
 /// Frames that may wait for one executor to read them. Full for [`OUTBOX_PATIENCE`]: closed.
 pub const SESSION_SEND_QUEUE_MAX: usize = 256;
@@ -44,8 +46,8 @@ pub const PARTED_KEPT: Duration = Duration::from_secs(25 * 3600);
 pub struct HubSettings {
     /// This node's id, for Welcome.
     pub node_id: String,
-    /// Other addresses of the cluster, for Welcome and SchedulerDrain.
-    pub peer_endpoints: Vec<String>,
+    /// Addresses of the other nodes, for Welcome and SchedulerDrain; they come and go.
+    pub peer_endpoints: Arc<RwLock<Vec<String>>>,
     /// How often executors send a Heartbeat.
     pub heartbeat_interval: Duration,
     /// Silence after which a session is SUSPECT; twice as long ends it.
@@ -97,7 +99,7 @@ impl Default for HubSettings {
     fn default() -> Self {
         Self {
             node_id: String::new(),
-            peer_endpoints: Vec::new(),
+            peer_endpoints: Arc::default(),
             heartbeat_interval: Duration::from_secs(5),
             heartbeat_timeout: Duration::from_secs(15),
             lost_after: Duration::from_secs(60),

@@ -4,7 +4,6 @@ use chrono::{DateTime, Utc};
 
 use super::{Janitor, Verdicts};
 use crate::{
-    hub::Contact,
     model::{
         ids::RunId,
         run::{CODE_EXECUTOR_LOST, Failure, KillReason, OpenRun, RunState},
@@ -51,11 +50,8 @@ impl Janitor {
         let mut verdicts = Verdicts::default();
         let grace_ends = recovered_at + self.rules.takeover_grace;
         for lane in self.board.waiting_lanes().into_iter().filter(|lane| !lane.target.is_empty()) {
-            let since = match self.hub.contact(lane.app, &lane.target) {
-                Contact::Connected { .. } => continue,
-                Contact::Since(at) => at.max(recovered_at),
-                Contact::Unknown => recovered_at,
-            };
+            let since = self.away_since(lane.app, &lane.target, recovered_at, now);
+            let Some(since) = since else { continue };
             let target = lane.target.clone();
             let heads = self.board.heads(&[(lane, UNREACHABLE_MAX)], UNREACHABLE_MAX);
             let ids: Vec<RunId> = heads.iter().map(|(_, pick)| pick.attempt.run).collect();

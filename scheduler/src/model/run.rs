@@ -78,6 +78,11 @@ impl RunState {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }
 
+    /// With an executor, or on the way there; a split parent by its shards.
+    pub fn is_sent(self) -> bool {
+        matches!(self, Self::Dispatched | Self::Running | Self::Canceling)
+    }
+
     /// A final state never changes again.
     pub fn is_final(self) -> bool {
         self >= Self::Succeeded

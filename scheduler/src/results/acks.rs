@@ -55,7 +55,10 @@ impl Results {
         for acks in due.chunks(RESULT_BATCH_MAX) {
             metrics().batch("ack", acks.len());
             // Those it leaves out have ended or were taken back meanwhile.
-            let _ = self.persist("acks of runs", || self.store.ack_runs(acks)).await;
+            let written = self.persist("acks of runs", || self.store.ack_runs(acks)).await;
+            for acked in written.unwrap_or_default() {
+                self.changed(acked.run, None);
+            }
         }
     }
 }

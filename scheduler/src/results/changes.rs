@@ -16,7 +16,7 @@ use crate::{
         job::JobSpec,
         run::{OpenRun, RunState},
     },
-    store::ops::{EndAnswer, EndRun, PutBack, RunScope},
+    store::ops::{EndAnswer, EndRun, PutBack},
     telemetry::{metrics::metrics, runs},
 };
 
@@ -104,7 +104,7 @@ impl Results {
                 Some(spec) => {
                     specs.insert((run.job, run.revision), spec);
                 }
-                None => unknown.push(run.job),
+                None => unknown.push((run.job, run.revision)),
             }
         }
         if unknown.is_empty() {
@@ -112,10 +112,8 @@ impl Results {
         }
         unknown.sort_unstable();
         unknown.dedup();
-        let scope = RunScope::Jobs(unknown);
-        let open = self.persist("specs", || self.store.load_open_runs(&scope)).await.ok()?;
-        let loaded = open.specs.into_iter();
-        specs.extend(loaded.map(|revision| ((revision.job, revision.revision), revision.spec)));
+        let jobs = self.persist("specs", || self.store.load_revisions(&unknown)).await.ok()?;
+        specs.extend(jobs.into_iter().map(|job| ((job.id, job.revision), job.spec)));
         Some(specs)
     }
 
@@ -132,6 +130,7 @@ impl Results {
                 Some(EndAnswer::Ended(job)) => {
                     self.refusals.forget(run.id);
                     self.listener.ended(run.id, job, end.to, self.clock.now());
+                    self.changed(run.id, Some(job));
                     self.committed(&change, end.to);
                 }
                 Some(EndAnswer::Duplicate | EndAnswer::Stale) => again.push(change),

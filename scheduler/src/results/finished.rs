@@ -86,7 +86,7 @@ impl Results {
     }
 
     async fn answer_results(
-        &self,
+        &mut self,
         results: &[Finished],
         answers: &[Option<EndAnswer>],
         state: RunState,
@@ -98,6 +98,7 @@ impl Results {
                 Some(EndAnswer::Ended(job)) => {
                     let now = self.clock.now();
                     self.listener.ended(attempt.run, *job, state, now);
+                    self.changed(attempt.run, Some(*job));
                     runs::result(attempt, state.as_str(), finished.received_at, now);
                     AckStatus::Committed
                 }

@@ -10,6 +10,7 @@ mod acks;
 mod batch;
 mod changes;
 mod decide;
+mod elsewhere;
 mod finished;
 mod refusals;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::Clock,
+    fleet::Reach,
     hub::{
         Hub,
         event::{Charged, EventReceiver, Origin},
@@ -39,6 +41,7 @@ use crate::{
     telemetry::metrics::metrics,
 };
 use acks::Acks;
+use elsewhere::Elsewhere;
 use refusals::Refusals;
 
 /// How long the first event of a batch waits for others.
@@ -68,15 +71,23 @@ pub trait RunListener: Send + Sync + 'static {
 
     /// The executor has the attempt.
     fn acked(&self, attempt: AttemptRef, at: DateTime<Utc>);
+
+    /// Whether another node's owner must hear of the run; of one that is open its job need not be
+    /// known. Never, where one owner has all.
+    fn is_elsewhere(&self, _run: RunId, _job: Option<JobId>) -> bool {
+        false
+    }
 }
 
 /// Turns events of sessions into states of runs.
 pub struct Results {
     store: SharedStore,
+    reach: Arc<Reach>,
     hub: Arc<Hub>,
     specs: Arc<dyn Specs>,
     listener: Arc<dyn RunListener>,
     clock: Arc<dyn Clock>,
+    elsewhere: Elsewhere,
     acks: Acks,
     refusals: Refusals,
     stop: CancellationToken,
@@ -87,18 +98,19 @@ pub struct Results {
 struct GivenUp;
 
 impl Results {
-    /// For the events of `hub`. `stop` ends [`Results::run`], and the waiting for a store that is
+    /// For the events of this node's sessions. `stop` ends [`Results::run`], and the waiting for a store that is
     /// out of reach.
     pub fn new(
         store: SharedStore,
-        hub: Arc<Hub>,
+        reach: Arc<Reach>,
         specs: Arc<dyn Specs>,
         listener: Arc<dyn RunListener>,
         clock: Arc<dyn Clock>,
         stop: CancellationToken,
     ) -> Self {
         let (acks, refusals) = (Acks::default(), Refusals::default());
-        Self { store, hub, specs, listener, clock, acks, refusals, stop }
+        let (hub, elsewhere) = (reach.hub().clone(), Elsewhere::default());
+        Self { store, reach, hub, specs, listener, clock, elsewhere, acks, refusals, stop }
     }
 
     /// Runs until `stop`, then writes what waits and returns.
@@ -106,6 +118,7 @@ impl Results {
         while let Some(batch) = self.collect(&mut events).await {
             self.process(batch).await;
             self.flush_acks(false).await;
+            self.tell_owners().await;
         }
         for _ in 0..BATCHES_AT_STOP_MAX {
             if self.step(&mut events).await == 0 {
@@ -113,6 +126,7 @@ impl Results {
             }
         }
         self.flush_acks(true).await;
+        self.tell_owners().await;
     }
 
     /// Writes what waits now, up to one batch; says how many events that were. For whoever drives
@@ -127,6 +141,7 @@ impl Results {
         let count = batch.len();
         self.process(batch).await;
         self.flush_acks(false).await;
+        self.tell_owners().await;
         count
     }
 

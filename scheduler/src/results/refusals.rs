@@ -57,7 +57,7 @@ impl Results {
             return;
         }
         let labels = &spec.placement.required_labels;
-        let eligible = self.hub.offering(run.app, &spec.handler, labels);
+        let eligible = self.reach.offering(run.app, &spec.handler, labels);
         if self.refusals.note(run.id, &change.origin.executor, &eligible) {
             change.what = What::Impossible(failure.clone());
         }

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Results, RunListener, Specs, testing::noon};
 use crate::{
     clock::{Clock, ManualClock},
+    fleet::Reach,
     hub::{Hub, HubSettings, event::EventReceiver, local::LocalExecutor, wire},
     model::{
         executor::{ExecutorSpec, Handler},
@@ -81,7 +82,7 @@ impl Bench {
         let (heard, stop) = (Arc::new(Heard::default()), CancellationToken::new());
         let results = Results::new(
             store.clone(),
-            hub.clone(),
+            Reach::alone(hub.clone()),
             Arc::new(NoSpecs),
             heard.clone(),
             clock.clone(),

@@ -3,17 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
-use tokio::sync::broadcast::{
-    Receiver,
-    error::{RecvError, TryRecvError},
+use tokio::sync::{
+    Notify,
+    broadcast::{
+        Receiver,
+        error::{RecvError, TryRecvError},
+    },
 };
 use tokio_util::sync::CancellationToken;
 
-use super::progress::Progress;
+use super::{progress::Progress, shed::Shedding};
 use crate::{
     alarm::courier::{self, Courier},
     board::Board,
     clock::Clock,
+    dispatch::handed::{self, HandedRuns},
+    fleet::{self, Exchange, Fleet},
     follow::Follower,
     hub::{Holdings, Hub},
     model::{
@@ -24,14 +29,16 @@ use crate::{
     node::Presence,
     owner::{Nudge, Owner, SWEEP_EVERY},
     results::{RunListener, Specs},
-    store::{FOLLOW_BATCH_MAX, SharedStore, Topic, ops::Retention},
+    store::{FOLLOW_BATCH_MAX, SharedStore, Topic, cluster::mark_of, ops::Retention},
     telemetry::metrics,
 };
 
-/// This node's row is written this often.
-const PRESENCE_EVERY: Duration = Duration::from_secs(5);
-/// The offset to the database's clock is measured every so many refreshes of the row: 30 s.
-const CLOCK_EVERY: u32 = 6;
+/// How often it is looked whether this node's row is to be written: when its partitions changed.
+const PRESENCE_LOOK: Duration = Duration::from_secs(1);
+/// It is written anyhow after so many looks: 5 s.
+const PRESENCE_EVERY: u32 = 5;
+/// The offset to the database's clock is measured after so many looks: 30 s.
+const CLOCK_EVERY: u32 = 30;
 /// What is past its retention is removed this often, sooner while there is more.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 /// Pause between two steps of pruning, so that it never crowds out scheduling.
@@ -61,6 +68,13 @@ impl RunListener for Known {
     fn acked(&self, attempt: AttemptRef, at: DateTime<Utc>) {
         self.0.acked(attempt, at);
     }
+
+    fn is_elsewhere(&self, run: RunId, job: Option<JobId>) -> bool {
+        match job {
+            Some(job) => !self.0.holds(job.partition()),
+            None => !self.0.is_known(run),
+        }
+    }
 }
 
 impl Holdings for Known {
@@ -84,8 +98,15 @@ pub(super) struct Keep {
 pub(super) struct Loops {
     pub(super) store: SharedStore,
     pub(super) hub: Arc<Hub>,
+    pub(super) fleet: Arc<Fleet>,
     pub(super) board: Arc<Board>,
     pub(super) clock: Arc<dyn Clock>,
+    /// Nodes joined or died.
+    pub(super) told: Arc<Notify>,
+    /// This node was asked to give its work away.
+    pub(super) drained: CancellationToken,
+    /// This node's id.
+    pub(super) node: Arc<str>,
 }
 
 impl Loops {
@@ -97,8 +118,12 @@ impl Loops {
     ) {
         let mut hints = self.store.hints();
         let capacity = self.hub.capacity_changed();
-        let mut nudge = Nudge { jobs: true, inbox: true };
+        let mut nudge = Nudge::all();
+        let mut left = false;
         loop {
+            if self.drained.is_cancelled() && !std::mem::replace(&mut left, true) {
+                owner.leave(self.clock.now()).await;
+            }
             let wake = owner.tick(self.clock.now(), nudge).await;
             if owner.is_well() {
                 progress.round(self.clock.elapsed());
@@ -107,14 +132,72 @@ impl Loops {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                hint = hints.recv() => take_hint(hint, &mut nudge),
+                hint = hints.recv() => self.take_hint(hint, &mut nudge),
+                () = self.told.notified() => nudge.partitions = true,
+                () = self.drained.cancelled(), if !left => {}
                 () = capacity.notified() => {}
                 () = self.board.changed() => {}
                 () = self.clock.wait_until(wake) => {}
             }
-            drain_hints(&mut hints, &mut nudge);
+            self.drain_hints(&mut hints, &mut nudge);
         }
-        owner.stop().await;
+        owner.leave(self.clock.now()).await;
+    }
+
+    /// Exchanges news with the other nodes.
+    pub(super) async fn exchange(
+        self,
+        mut exchange: Exchange,
+        mut shedding: Shedding,
+        stop: CancellationToken,
+    ) {
+        let mut hints = self.store.hints();
+        loop {
+            match exchange.step().await {
+                Ok(news) => {
+                    if news.changed {
+                        self.told.notify_one();
+                    }
+                    shedding.heed(&news, self.clock.elapsed()).await;
+                }
+                Err(fault) => {
+                    metrics().store_errors.inc();
+                    tracing::debug!(%fault, "no news were exchanged with other nodes");
+                }
+            }
+            let alone = self.fleet.is_alone();
+            let pause = if alone { fleet::ALONE_EVERY } else { fleet::EXCHANGE_EVERY };
+            let joined = hint_of(&mut hints, |topic| alone && topic == Topic::Partitions);
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = joined => {}
+                () = self.clock.wait(pause) => {}
+            }
+        }
+    }
+
+    /// Sends runs that the owners on other nodes have handed to this one.
+    pub(super) async fn handed(self, mut handed: HandedRuns, stop: CancellationToken) {
+        let mut hints = self.store.hints();
+        let own = mark_of(&self.node);
+        let mut told = true;
+        loop {
+            let sent = match told {
+                true => handed.step().await,
+                false => handed.send().await,
+            };
+            if let Err(fault) = sent {
+                metrics().store_errors.inc();
+                tracing::debug!(%fault, "runs that were handed over wait to be sent");
+            }
+            let waits = handed.any_waiting();
+            let pause = if waits { handed::LOOK_EVERY } else { SWEEP_EVERY };
+            told = tokio::select! {
+                () = stop.cancelled() => return,
+                () = hint_of(&mut hints, |topic| topic == Topic::Handed { node: own }) => true,
+                () = self.clock.wait(pause) => !waits && !self.fleet.is_alone(),
+            };
+        }
     }
 
     /// Follows up the ends of runs, at once when told of one.
@@ -150,8 +233,13 @@ impl Loops {
 
     pub(super) async fn presence(self, mut presence: Presence, stop: CancellationToken) {
         let mut round = 0_u32;
-        while self.pause(PRESENCE_EVERY, &stop).await {
+        while self.pause(PRESENCE_LOOK, &stop).await {
             round = round.wrapping_add(1);
+            let drained = self.drained.is_cancelled() && presence.drain();
+            let changed = drained || presence.holds_others(&self.board);
+            if !changed && !round.is_multiple_of(PRESENCE_EVERY) {
+                continue;
+            }
             let measured = if round.is_multiple_of(CLOCK_EVERY) {
                 presence.measure_clock().await
             } else {
@@ -208,7 +296,7 @@ impl Loops {
                 biased;
                 () = stop.cancelled() => break,
                 ended = courier.ended() => Some(ended),
-                () = hint_of_alarms(&mut hints) => None,
+                () = hint_of(&mut hints, |topic| topic == Topic::Alarms) => None,
                 () = self.clock.wait(courier::SWEEP_EVERY) => None,
             };
             if let Some(ended) = ended {
@@ -255,32 +343,38 @@ impl Loops {
     }
 }
 
-/// Returns when alarms were raised, or when a hint may have been lost.
-async fn hint_of_alarms(hints: &mut Receiver<Topic>) {
+/// Returns after a hint that is wanted, or when hints may have been lost.
+async fn hint_of(hints: &mut Receiver<Topic>, wanted: impl Fn(Topic) -> bool) {
     loop {
         match hints.recv().await {
-            Ok(Topic::Alarms) | Err(RecvError::Lagged(_)) => return,
+            Ok(topic) if wanted(topic) => return,
+            Err(RecvError::Lagged(_)) => return,
             Ok(_) => {}
             Err(RecvError::Closed) => return std::future::pending().await,
         }
     }
 }
 
-fn take_hint(hint: Result<Topic, RecvError>, nudge: &mut Nudge) {
-    match hint {
-        Ok(Topic::Jobs(_)) => nudge.jobs = true,
-        Ok(Topic::Inbox(_)) => nudge.inbox = true,
-        Ok(_) | Err(RecvError::Closed) => {}
-        Err(RecvError::Lagged(_)) => *nudge = Nudge { jobs: true, inbox: true },
+impl Loops {
+    /// Hints about partitions of other owners are none for this one.
+    fn take_hint(&self, hint: Result<Topic, RecvError>, nudge: &mut Nudge) {
+        match hint {
+            Ok(Topic::Jobs(partition)) => nudge.jobs |= self.board.holds(partition),
+            Ok(Topic::Inbox(partition)) => nudge.inbox |= self.board.holds(partition),
+            Ok(Topic::Partitions) => nudge.partitions = true,
+            Ok(Topic::Permits) => nudge.permits = true,
+            Ok(_) | Err(RecvError::Closed) => {}
+            Err(RecvError::Lagged(_)) => *nudge = Nudge::all(),
+        }
     }
-}
 
-fn drain_hints(hints: &mut Receiver<Topic>, nudge: &mut Nudge) {
-    loop {
-        match hints.try_recv() {
-            Ok(topic) => take_hint(Ok(topic), nudge),
-            Err(TryRecvError::Lagged(n)) => take_hint(Err(RecvError::Lagged(n)), nudge),
-            Err(_) => return,
+    fn drain_hints(&self, hints: &mut Receiver<Topic>, nudge: &mut Nudge) {
+        loop {
+            match hints.try_recv() {
+                Ok(topic) => self.take_hint(Ok(topic), nudge),
+                Err(TryRecvError::Lagged(n)) => self.take_hint(Err(RecvError::Lagged(n)), nudge),
+                Err(_) => return,
+            }
         }
     }
 }

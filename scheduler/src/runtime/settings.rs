@@ -131,8 +131,6 @@ pub(super) fn tls(config: &Config) -> Option<TlsFiles> {
 pub(super) fn hub_settings(config: &Config, node: &str) -> HubSettings {
     HubSettings {
         node_id: node.to_owned(),
-        // Other nodes tell their own addresses; this one's own would lead nowhere when it leaves.
-        peer_endpoints: Vec::new(),
         heartbeat_interval: config.timings.heartbeat_interval,
         heartbeat_timeout: config.timings.heartbeat_timeout,
         lost_after: config.timings.lost_after,

@@ -15,11 +15,13 @@
 
 pub mod alarms;
 pub mod audit;
+pub mod cluster;
 mod families;
 mod fields;
 pub mod identity;
 pub mod log_chunk;
 pub mod ops;
+pub mod permits;
 pub mod postgres;
 pub mod schedules;
 pub mod sqlite;
@@ -44,7 +46,9 @@ use identity::IdentityStore;
 use ops::*;
 pub use schedules::{BACKFILL_RUNS_MAX, ScheduleStore};
 
+pub use cluster::ClusterStore;
 pub use families::FamilyStore;
+pub use permits::PermitStore;
 
 /// Rows in one batch of an owner's statement: keeps a plan from delaying a dispatch by over 2 ms.
 pub const OWNER_BATCH_MAX: usize = 256;
@@ -108,11 +112,22 @@ pub enum Topic {
     Ends,
     /// Alarms were raised: something is to be delivered.
     Alarms,
+    /// Partitions became free, or a node joined those that share them or left.
+    Partitions,
+    /// Runs of apps with limits ended: others may be sent.
+    Permits,
+    /// Runs were handed to a node.
+    Handed {
+        /// [`cluster::mark_of`] its id.
+        node: u64,
+    },
 }
 
 /// The store. All methods are safe to call from many tasks at once.
 #[async_trait]
-pub trait Store: AlarmStore + AuditStore + FamilyStore + IdentityStore + ScheduleStore {
+pub trait Store:
+    AlarmStore + AuditStore + ClusterStore + FamilyStore + IdentityStore + PermitStore + ScheduleStore
+{
     // ---- system ------------------------------------------------------------------------------
 
     /// `sqlite` or `postgres`.
@@ -275,8 +290,9 @@ pub trait Store: AlarmStore + AuditStore + FamilyStore + IdentityStore + Schedul
     async fn end_session(&self, row: i64, epoch: u64, left: bool, now: DateTime<Utc>)
     -> Result<()>;
 
-    /// At start: every session this node held before is ended at `now`, for its executors to come
-    /// back within their grace.
+    /// A node died: every session it held is ended at `now`, for its executors to come back within
+    /// their grace, and what was handed to it is forgotten. Should it live after all, its next signs
+    /// of life undo that.
     async fn end_sessions_of(&self, node: &str, now: DateTime<Utc>) -> Result<u64>;
 
     /// One executor.

@@ -27,11 +27,13 @@ use clawjob_scheduler::{
         shards::Split,
     },
     store::{
-        FamilyStore, Result, ScheduleStore, Store, StoreError, Topic,
+        ClusterStore, FamilyStore, PermitStore, Result, ScheduleStore, Store, StoreError, Topic,
         alarms::AlarmStore,
         audit::{AuditQuery, AuditStore},
+        cluster::{Hand, Handed, Peer, SessionLoad, Survey},
         identity::{EndSignIns, IdentityStore},
         ops::*,
+        permits::{Limit, Permit},
         schedules::{Backfill, Backfilled, CalendarQuery, NewCalendar, ReplanEach},
     },
 };
@@ -96,6 +98,27 @@ macro_rules! forward {
             })*
         }
     };
+}
+
+forward! {
+    impl ClusterStore {}
+    async fn survey(&self) -> Result<Survey>;
+    async fn resign(&self) -> Result<()>;
+    async fn peers(&self) -> Result<Vec<Peer>>;
+    async fn ask_to_drain(&self, node: &str) -> Result<()>;
+    async fn publish_sessions(&self, sessions: &[SessionLoad]) -> Result<()>;
+    async fn read_sessions(&self, since: Option<DateTime<Utc>>) -> Result<Vec<SessionLoad>>;
+    async fn hand_over(&self, hands: &[Hand]) -> Result<()>;
+    async fn take_handed(&self, node: &str) -> Result<Vec<Handed>>;
+    async fn tell_owners(&self, runs: &[(RunId, Option<PartitionId>)]) -> Result<()>;
+    async fn load_revisions(&self, revisions: &[(JobId, u64)]) -> Result<Vec<Job>>;
+}
+
+forward! {
+    impl PermitStore {}
+    async fn ask_permits(&self, asked: &[Permit], limits: &[Limit], now: DateTime<Utc>) -> Result<Vec<RunId>>;
+    async fn count_permits(&self, under_way: &[Permit], now: DateTime<Utc>) -> Result<()>;
+    async fn return_permits(&self, runs: &[RunId]) -> Result<()>;
 }
 
 forward! {

@@ -18,6 +18,7 @@ use clawjob_scheduler::{
     alarm::raise::Raiser,
     board::Board,
     clock::{Clock as _, ManualClock},
+    fleet::Reach,
     follow::Follower,
     hub::{Holdings, Hub, HubSettings, event::EventReceiver, local::LocalExecutor},
     janitor::LostRules,
@@ -184,9 +185,10 @@ fn start(store: &SharedStore, clock: &Arc<ManualClock>) -> (Arc<Board>, Arc<Hub>
     let (hub, events) = Hub::new(HubSettings::default(), clock.clone());
     let known = Arc::new(Known(board.clone()));
     hub.know_holdings(known.clone());
+    let reach = Reach::alone(hub.clone());
     let results = Results::new(
         store.clone(),
-        hub.clone(),
+        reach.clone(),
         known.clone(),
         known,
         clock.clone(),
@@ -194,7 +196,7 @@ fn start(store: &SharedStore, clock: &Arc<ManualClock>) -> (Arc<Board>, Arc<Hub>
     );
     let rules =
         LostRules { lost_after: Duration::from_secs(60), takeover_grace: Duration::from_secs(60) };
-    let owner = Owner::new(store.clone(), board.clone(), hub.clone(), "node".to_owned(), rules);
+    let owner = Owner::new(store.clone(), board.clone(), reach, "node".to_owned(), rules);
     let raiser = Raiser::new(store.clone(), None);
     let follower = Follower::new(store.clone(), board.clone(), raiser);
     (board, hub, Process { results, events, owner, follower })
@@ -370,7 +372,8 @@ impl World {
                     moved = true;
                 }
             }
-            let nudge = Nudge { jobs: inbox, inbox: inbox || moved };
+            let nudge =
+                Nudge { jobs: inbox, inbox: inbox || moved, partitions: inbox, permits: false };
             inbox = false;
             let wake = self.process.owner.tick(now, nudge).await;
             moved |= wake <= now;

@@ -84,7 +84,7 @@ impl Session {
         fits.then(|| self.room(state))
     }
 
-    fn room(&self, handler: &HandlerState) -> u32 {
+    pub(super) fn room(&self, handler: &HandlerState) -> u32 {
         let free = self.free_slots();
         if handler.max_concurrency == 0 {
             return free;
@@ -92,7 +92,7 @@ impl Session {
         free.min(handler.max_concurrency.saturating_sub(handler.running + handler.reserved))
     }
 
-    fn takes_runs(&self) -> bool {
+    pub(super) fn takes_runs(&self) -> bool {
         !(self.ended || self.cordoned || self.suspect || self.is_draining())
     }
 
@@ -273,7 +273,7 @@ impl Session {
         out.frame(Down::Drain(SchedulerDrain {
             reason: reason.into(),
             reconnect_within: Some(to_duration(reconnect_within)),
-            peer_endpoints: self.settings.peer_endpoints.clone(),
+            peer_endpoints: self.settings.peer_endpoints.read().clone(),
             closes_after: Some(to_duration(closes_after)),
         }));
     }

@@ -11,7 +11,7 @@ use clawjob_proto::v1::{KillCommand, Welcome, session_response::Frame as Down};
 
 use super::{
     Effects, HandlerState, Held, Key, Moment, PendingKill, Session, Stage, Vitals,
-    commands::reference, offset::ClockReadings,
+    commands::reference, offset::ClockReadings, sharing::Sharing,
 };
 use crate::{
     hub::{
@@ -147,6 +147,7 @@ impl Session {
             blocked: 0,
             busy_until: None,
             cordoned: opening.cordoned,
+            sharing: Sharing::default(),
             executor_drains: false,
             old_at: at.elapsed.saturating_add(lifetime(&opening.origin, settings.session_max_age)),
             moves_until: None,
@@ -233,7 +234,7 @@ impl Session {
             max_output_bytes: settings.max_output_bytes,
             max_log_chunk_bytes: settings.max_log_chunk_bytes,
             log_window_bytes: settings.log_window_bytes,
-            peer_endpoints: settings.peer_endpoints.clone(),
+            peer_endpoints: settings.peer_endpoints.read().clone(),
             auth_expire_time: opening.auth_expires_at.map(to_timestamp),
             kills,
             known_results: opening.known_results.iter().copied().map(to_ref).collect(),

@@ -153,7 +153,10 @@ pub(super) async fn touch_executors(
     seen: &[(i64, u64)],
     now: DateTime<Utc>,
 ) -> Result<()> {
-    let sql = "UPDATE executor e SET last_seen_at = $3
+    // A node that was taken for dead and lives finds its sessions ended by others; one that ended
+    // names no node any more.
+    let sql = "UPDATE executor e SET last_seen_at = $3,
+            disconnected_at = CASE WHEN e.node = '' THEN e.disconnected_at END
         FROM unnest($1::bigint[], $2::bigint[]) AS w (id, epoch)
         WHERE e.id = w.id AND e.session_epoch = w.epoch";
     let mut seen = seen.to_vec();
@@ -181,9 +184,11 @@ pub(super) async fn end_sessions_of(
     node: &str,
     now: DateTime<Utc>,
 ) -> Result<u64> {
-    let sql = "UPDATE executor SET node = '', disconnected_at = $2
+    let client = store.client().await?;
+    execute(&client, "DELETE FROM node_inbox WHERE node = $1", &[&node]).await?;
+    let sql = "UPDATE executor SET disconnected_at = $2
         WHERE node = $1 AND disconnected_at IS NULL";
-    execute(&store.client().await?, sql, &[&node, &now]).await
+    execute(&client, sql, &[&node, &now]).await
 }
 
 pub(super) async fn list_executors(
@@ -216,6 +221,9 @@ pub(super) async fn cordon_executor(
     let reason = cordon.unwrap_or_default();
     let client = store.client().await?;
     execute(&client, sql, &[&app.0, &name, &cordon.is_some(), &reason]).await?;
+    // The node that holds its session and the owners of jobs find it among what changed.
+    let sql = "UPDATE session_load SET at = clock_timestamp() WHERE app_id = $1 AND name = $2";
+    execute(&client, sql, &[&app.0, &name]).await?;
     by_name(&client, app, name, "").await?.ok_or_else(|| not_found(name))
 }
 

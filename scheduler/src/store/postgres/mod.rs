@@ -1,15 +1,16 @@
 //! The store on Postgres 14 or newer.
 //!
-//! Three kinds of connections: the pen (see [`pen`]) holds this node's partitions and carries what
+//! Four kinds of connections: the pen (see [`pen`]) holds this node's partitions and carries what
 //! only their owner writes; a few *hot* ones carry results, with plans that don't depend on
-//! statistics; the pool's carry the API and upkeep, behind a proxy if one is named. Notifications
-//! have two of their own. Nothing is qualified with a schema: the connection's search_path decides.
+//! statistics; *lazy* ones what nodes leave for each other; the pool's carry the API and upkeep,
+//! behind a proxy if one is named. Notifications have two of their own. Nothing is qualified with a schema: the connection's search_path decides.
 
 mod alarms;
 mod apps;
 mod audit;
 mod calendars;
 mod chains;
+mod cluster;
 mod days;
 mod deliveries;
 mod ends;
@@ -28,6 +29,7 @@ mod notify;
 mod owner;
 mod past;
 mod pen;
+mod permits;
 mod prune;
 mod requests;
 mod rows;
@@ -66,6 +68,8 @@ use session::Role;
 pub const POOL_SIZE_DEFAULT: usize = 8;
 /// Connections for results: batches are large, and more of them only wait for the disk.
 const HOT_CONNECTIONS_MAX: usize = 3;
+/// Connections for what nodes leave for each other; none is opened before there is something.
+const LAZY_CONNECTIONS_MAX: usize = 2;
 /// Longest wait for background tasks at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -93,7 +97,10 @@ impl PostgresConfig {
 pub struct PostgresStore {
     pool: Pool,
     hot: Pool,
+    lazy: Pool,
     pen: Arc<Pen>,
+    /// Number of the lock that shows that this process lives.
+    node_lock: i32,
     hints: Hints,
     pruned: parking_lot::Mutex<prune::Progress>,
     stop: CancellationToken,
@@ -112,9 +119,11 @@ impl PostgresStore {
         let pooled = config.pool_url.as_deref().unwrap_or(&config.url);
         let proxied = config.pool_url.is_some();
         let pool = session::pool(tls::target(pooled)?, Role::Free, config.pool_size, proxied)?;
-        let hot = tls::target(&config.url)?;
-        let hot = session::pool(hot, Role::Hot, HOT_CONNECTIONS_MAX, false)?;
-        let pen = Arc::new(Pen::new(tls::target(&config.url)?, class));
+        let direct = || tls::target(&config.url);
+        let hot = session::pool(direct()?, Role::Hot, HOT_CONNECTIONS_MAX, false)?;
+        let lazy = session::pool(direct()?, Role::Lazy, LAZY_CONNECTIONS_MAX, false)?;
+        let node_lock = rand::random_range(pen::NODE_LOCK_MIN..=i32::MAX);
+        let pen = Arc::new(Pen::new(direct()?, class, node_lock));
         let stop = CancellationToken::new();
         let channel = format!("clawjob_{:08x}", class.cast_unsigned());
         let node = format!("{:016x}", rand::random::<u64>());
@@ -133,7 +142,7 @@ impl PostgresStore {
         tasks.spawn(notify::listen(target, channel, node, hints.local(), stop.clone()));
         let tasks = parking_lot::Mutex::new(tasks);
         let pruned = parking_lot::Mutex::default();
-        Ok(Arc::new(Self { pool, hot, pen, hints, pruned, stop, tasks }))
+        Ok(Arc::new(Self { pool, hot, lazy, pen, node_lock, hints, pruned, stop, tasks }))
     }
 
     /// A connection for the API and upkeep.
@@ -146,11 +155,17 @@ impl PostgresStore {
         self.hot.get().await.map_err(error::pool)
     }
 
+    /// A connection for what nodes leave for each other.
+    async fn lazy(&self) -> Result<Object> {
+        self.lazy.get().await.map_err(error::pool)
+    }
+
     async fn end(&self) {
         self.stop.cancel();
         self.pen.close();
         self.pool.close();
         self.hot.close();
+        self.lazy.close();
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         let ended = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(CLOSE_TIMEOUT, ended).await.is_err() {
@@ -210,7 +225,9 @@ impl Store for PostgresStore {
     }
 
     async fn release_partitions(&self, partitions: &[PartitionId]) -> Result<()> {
-        self.pen.release(partitions).await
+        self.pen.release(partitions).await?;
+        self.hints.tell(Topic::Partitions);
+        Ok(())
     }
 
     async fn check_partitions(&self, partitions: &[PartitionId]) -> Result<Vec<PartitionRow>> {

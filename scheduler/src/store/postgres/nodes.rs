@@ -22,14 +22,16 @@ pub(super) const NODE_LISTED: TimeDelta = TimeDelta::days(1);
 
 pub(super) async fn put_node(store: &PostgresStore, node: &NodeRow) -> Result<()> {
     let sql = "INSERT INTO node (id, version, advertise_address, draining, gone, started_at,
-            last_seen_at, sessions, partitions, clock_offset_us, lag_us, database_latency_us)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+            last_seen_at, sessions, partitions, clock_offset_us, lag_us, database_latency_us,
+            lock_key)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
         ON CONFLICT (id) DO UPDATE SET version = excluded.version,
             advertise_address = excluded.advertise_address, draining = excluded.draining,
             gone = excluded.gone, started_at = excluded.started_at,
             last_seen_at = excluded.last_seen_at, sessions = excluded.sessions,
             partitions = excluded.partitions, clock_offset_us = excluded.clock_offset_us,
-            lag_us = excluded.lag_us, database_latency_us = excluded.database_latency_us";
+            lag_us = excluded.lag_us, database_latency_us = excluded.database_latency_us,
+            lock_key = excluded.lock_key";
     let partitions: Vec<i32> = node.partitions.iter().map(|id| i32::from(id.0)).collect();
     execute(
         &store.client().await?,
@@ -47,6 +49,7 @@ pub(super) async fn put_node(store: &PostgresStore, node: &NodeRow) -> Result<()
             &node.clock_offset_us,
             &micros(node.lag),
             &micros(node.database_latency),
+            &store.node_lock,
         ],
     )
     .await

@@ -209,6 +209,9 @@ fn write(topic: Topic) -> Option<String> {
         Topic::Tokens => "t".to_owned(),
         Topic::Logs(run) => format!("l{run}"),
         Topic::Alarms => "a".to_owned(),
+        Topic::Partitions => "p".to_owned(),
+        Topic::Permits => "m".to_owned(),
+        Topic::Handed { node } => format!("h{node}"),
         Topic::Ends => return None,
     })
 }
@@ -226,6 +229,9 @@ fn parse(word: &str) -> Option<Topic> {
         }
         't' => Some(Topic::Tokens),
         'a' => Some(Topic::Alarms),
+        'p' => Some(Topic::Partitions),
+        'm' => Some(Topic::Permits),
+        'h' => Some(Topic::Handed { node: rest.parse().ok()? }),
         'l' => Some(Topic::Logs(rest.parse::<RunId>().ok()?)),
         _ => None,
     }
@@ -246,6 +252,9 @@ mod tests {
             Topic::Tokens,
             Topic::Logs(run),
             Topic::Alarms,
+            Topic::Partitions,
+            Topic::Permits,
+            Topic::Handed { node: u64::MAX },
         ]);
         let texts = payloads("n1", &all);
         assert_eq!(texts.len(), 1);

@@ -4,9 +4,21 @@
 //! Postgres itself is the fence: a statement can only commit while its session lives, and while it
 //! lives it holds the locks. So the pen is thrown away at the first fault, and with it all
 //! partitions: nothing is ever written as owner on a session whose locks are in doubt.
+//!
+//! Two more locks are shared ones and keep nobody out: one says that this node wants a share of the
+//! partitions, the other that its process lives. Whoever reads `pg_locks` sees at once when a node
+//! joins or dies.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
+use deadpool_postgres::ClientWrapper;
 use parking_lot::Mutex;
 use tokio_postgres::{Row, types::ToSql};
 use tokio_util::sync::CancellationToken;
@@ -17,8 +29,8 @@ use super::{
     tls::Target,
 };
 use crate::{
-    model::ids::PartitionId,
-    store::{Result, StoreError},
+    model::ids::{PARTITION_COUNT, PartitionId},
+    store::{Result, StoreError, cluster::Survey},
 };
 
 /// Longest time of a statement on the pen, as seen from here; the server's own bound is shorter.
@@ -28,6 +40,17 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// An idle pen is used this often, well within the server's `idle_session_timeout` of 5 s.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Number of the lock that all who want a share of the partitions hold together.
+const OWNERS_LOCK: i32 = PARTITION_COUNT as i32;
+/// Number of the lock under which owners write one after the other what they share.
+const TURN_LOCK: i32 = OWNERS_LOCK + 1;
+/// From here on, numbers of locks are those of nodes.
+pub(super) const NODE_LOCK_MIN: i32 = 1 << 16;
+/// Condition on `pg_locks l`: a granted lock of the class `$1`, a bigint.
+pub(super) const OF_CLASS: &str = "l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 \
+    AND l.classid::bigint = $1 \
+    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())";
+
 /// Parameters of a statement.
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
@@ -36,13 +59,28 @@ pub(super) struct Pen {
     target: Target,
     /// First key of the locks: random per schema, so that two clusters in one database don't meet.
     class: i32,
+    /// Number of this node's own lock.
+    node_lock: i32,
     held: Mutex<Option<Arc<Held>>>,
     opening: tokio::sync::Mutex<()>,
+    /// This node wants no partitions any more.
+    resigned: AtomicBool,
 }
 
 struct Held {
     session: Session,
     partitions: Mutex<HashSet<PartitionId>>,
+}
+
+/// The pen in the hand of whoever may write with it just now.
+pub(super) struct Turn<'a>(&'a ClientWrapper);
+
+impl Turn<'_> {
+    /// Runs one statement.
+    pub(super) async fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>> {
+        let statement = self.0.prepare_cached(sql).await.map_err(error::db)?;
+        self.0.query(&statement, params).await.map_err(error::db)
+    }
 }
 
 /// Throws the pen away unless the operation it guards came to a good end; so a caller that stops
@@ -62,8 +100,59 @@ impl Drop for Doubt<'_> {
 }
 
 impl Pen {
-    pub(super) fn new(target: Target, class: i32) -> Self {
-        Self { target, class, held: Mutex::new(None), opening: tokio::sync::Mutex::new(()) }
+    pub(super) fn new(target: Target, class: i32, node_lock: i32) -> Self {
+        Self {
+            target,
+            class,
+            node_lock,
+            held: Mutex::new(None),
+            opening: tokio::sync::Mutex::new(()),
+            resigned: AtomicBool::new(false),
+        }
+    }
+
+    /// The class of the locks, as `pg_locks` shows it.
+    pub(super) fn class(&self) -> i64 {
+        i64::from(self.class.cast_unsigned())
+    }
+
+    /// Who holds which locks of the class; true when this node has just joined. Opens the pen if
+    /// need be.
+    pub(super) async fn survey(&self) -> Result<(Survey, bool)> {
+        let _one_at_a_time = self.opening.lock().await;
+        let (held, joined) = match self.current() {
+            Ok(held) => (held, false),
+            Err(_) => (self.open().await?, true),
+        };
+        let sql = format!(
+            "SELECT l.objid::bigint, count(*) FROM pg_locks l
+            WHERE {OF_CLASS} AND l.objid::bigint <= $2 GROUP BY l.objid"
+        );
+        let params: Params<'_> = &[&self.class(), &i64::from(OWNERS_LOCK)];
+        let rows = self.run(&held, CHECK_TIMEOUT, &sql, params).await?;
+        let mut survey = Survey::default();
+        for row in &rows {
+            let number: i64 = row.try_get(0).map_err(error::db)?;
+            if number == i64::from(OWNERS_LOCK) {
+                let owners: i64 = row.try_get(1).map_err(error::db)?;
+                survey.owners = u32::try_from(owners).unwrap_or(u32::MAX);
+            } else if let Ok(id) = u16::try_from(number) {
+                survey.locked.push(PartitionId(id));
+            }
+        }
+        survey.locked.sort_unstable();
+        Ok((survey, joined))
+    }
+
+    /// From now on this node wants no share.
+    pub(super) async fn resign(&self) -> Result<()> {
+        if self.resigned.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let Ok(held) = self.current() else { return Ok(()) };
+        let sql = "SELECT pg_advisory_unlock_shared($1, $2)";
+        let params: Params<'_> = &[&self.class, &OWNERS_LOCK];
+        self.run(&held, CHECK_TIMEOUT, sql, params).await.map(|_| ())
     }
 
     /// The partitions held, for statements that must touch no others.
@@ -94,6 +183,29 @@ impl Pen {
             return Err(StoreError::Unavailable("a partition is not held any more".to_owned()));
         }
         self.run(&held, CHECK_TIMEOUT, sql, params).await
+    }
+
+    /// Does several statements as owner, in one transaction and while no other owner does the same:
+    /// each statement sees what those before were committed with.
+    pub(super) async fn in_turn<T>(
+        &self,
+        work: impl AsyncFnOnce(&Turn<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let held = self.current()?;
+        let mut doubt = Doubt { pen: self, held: &held, cleared: false };
+        let turn = Turn(&held.session.client);
+        let turn = async {
+            turn.0.batch_execute("BEGIN").await.map_err(error::db)?;
+            let sql = "SELECT pg_advisory_xact_lock($1, $2)";
+            turn.query(sql, &[&self.class, &TURN_LOCK]).await?;
+            let done = work(&turn).await?;
+            turn.0.batch_execute("COMMIT").await.map_err(error::db)?;
+            Result::Ok(done)
+        };
+        let late = |_| StoreError::Unavailable(format!("no answer within {STATEMENT_TIMEOUT:?}"));
+        let done = tokio::time::timeout(STATEMENT_TIMEOUT, turn).await.map_err(late)??;
+        doubt.cleared = true;
+        Ok(done)
     }
 
     /// Locks those of `want` that are free and not held yet, opening the pen if need be. `sql` gets
@@ -188,6 +300,13 @@ impl Pen {
         let session = session::open(&self.target, Role::Pen).await?;
         let held = Arc::new(Held { session, partitions: Mutex::new(HashSet::new()) });
         *self.held.lock() = Some(held.clone());
+        let mut locks = vec![self.node_lock];
+        if !self.resigned.load(Ordering::Relaxed) {
+            locks.push(OWNERS_LOCK);
+        }
+        // Shared ones, which nobody takes otherwise: there is nothing to wait for.
+        let sql = "SELECT pg_advisory_lock_shared($1, n) FROM unnest($2::int[]) AS n";
+        self.run(&held, CHECK_TIMEOUT, sql, &[&self.class, &locks]).await?;
         Ok(held)
     }
 
@@ -199,15 +318,9 @@ impl Pen {
         params: Params<'_>,
     ) -> Result<Vec<Row>> {
         let mut doubt = Doubt { pen: self, held, cleared: false };
-        let client = &held.session.client;
-        let work = async {
-            let statement = client.prepare_cached(sql).await?;
-            client.query(&statement, params).await
-        };
-        let rows = tokio::time::timeout(limit, work)
-            .await
-            .map_err(|_| StoreError::Unavailable(format!("no answer within {limit:?}")))?
-            .map_err(error::db)?;
+        let turn = Turn(&held.session.client);
+        let late = |_| StoreError::Unavailable(format!("no answer within {limit:?}"));
+        let rows = tokio::time::timeout(limit, turn.query(sql, params)).await.map_err(late)??;
         doubt.cleared = true;
         Ok(rows)
     }

@@ -40,8 +40,8 @@ const FREE: &str = "SET plan_cache_mode = force_custom_plan";
 /// On the pen: the session of a frozen or cut-off owner ends soon.
 const PEN: &str = "SET idle_session_timeout = '5s'; SET statement_timeout = '5s'";
 
-/// On the sender of notifications: a lost one costs a sweep, a waited-for one the disk.
-const SENDER: &str = "SET synchronous_commit = off";
+/// Where hints are written: a lost one costs a sweep, a waited-for one the disk.
+const LAZY: &str = "SET synchronous_commit = off";
 
 /// Ends a running statement soon after its client is gone. Not on every platform of a server.
 const CLIENT_CHECK: &str = "SET client_connection_check_interval = '500ms'";
@@ -57,6 +57,8 @@ pub(super) enum Role {
     Pen,
     /// Sends notifications.
     Sender,
+    /// What nodes leave for each other: pinned plans, no waiting for the disk.
+    Lazy,
     /// Receives notifications: idle for ever and never in a transaction.
     Listener,
     /// Migrations: may wait for another node's.
@@ -69,7 +71,8 @@ impl Role {
             Self::Free => FREE.to_owned(),
             Self::Hot => PINNED.to_owned(),
             Self::Pen => format!("{PINNED}; {PEN}"),
-            Self::Sender => SENDER.to_owned(),
+            Self::Sender => LAZY.to_owned(),
+            Self::Lazy => format!("{PINNED}; {LAZY}"),
             Self::Listener => return COMMON.to_owned(),
             Self::Setup => "SET statement_timeout = '120s'".to_owned(),
         };

@@ -9,6 +9,7 @@ mod apps;
 mod audit;
 mod calendars;
 mod chains;
+mod cluster;
 mod deliveries;
 mod executors;
 mod filter;
