@@ -1,4 +1,4 @@
-//! Three schedulers behind the plain L4 balancer that `deploy/cluster/haproxy.cfg` describes.
+//! Three schedulers behind the plain L4 balancer that `deploy/haproxy.cfg` describes.
 
 use std::{
     net::TcpListener,
@@ -25,15 +25,15 @@ impl Balancer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         drop(listener);
-        let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/cluster/haproxy.cfg");
+        let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/haproxy.cfg");
         let child = Command::new(program())
-            .arg("-db")
-            .arg("-f")
+            // Fewer connections than the file's, which are more than a test may have files open.
+            .args(["-db", "-n", "1000", "-f"])
             .arg(config)
-            .env("LISTEN", format!("127.0.0.1:{port}"))
-            .env("NODE_1", nodes[0])
-            .env("NODE_2", nodes[1])
-            .env("NODE_3", nodes[2])
+            .env("CLAWJOB_PROXY_BIND", format!("127.0.0.1:{port}"))
+            .env("CLAWJOB_SCHEDULER_1", nodes[0])
+            .env("CLAWJOB_SCHEDULER_2", nodes[1])
+            .env("CLAWJOB_SCHEDULER_3", nodes[2])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
