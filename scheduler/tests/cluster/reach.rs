@@ -252,3 +252,37 @@ async fn a_node_that_is_alone_writes_nothing_for_others() {
         assert_eq!(written(table).await, 0, "{table}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement: CLAWJOB_LOAD_BINARY names a release build"]
+async fn how_late_runs_begin_at_another_node_than_their_owner_s() {
+    let count: usize = std::env::var("CLAWJOB_LOAD_JOBS").map_or(300, |n| n.parse().expect("n"));
+    let cluster = Cluster::start(3).await;
+    let watch = cluster.schema.connect().await;
+    cluster.executor("e1", 50_000, &[0]);
+    cluster.connected("e1").await;
+    ledger::create_jobs(&mut cluster.jobs(0).await, APP, count).await;
+    let begin = chrono::Utc::now().timestamp() + 5;
+    ledger::wait_for("half a minute of runs", || cluster.ledger.newest() > begin + 30).await;
+    let sql = "SELECT 'apps/crowd/jobs/' || j.name FROM job j
+        JOIN partition p ON p.id = j.partition JOIN executor e ON e.name = 'e1'
+        WHERE p.node <> e.node";
+    let rows = watch.query(sql, &[]).await.expect("jobs");
+    let elsewhere: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
+    for (what, other) in [("at their owner's node", false), ("at another node", true)] {
+        let all = cluster.ledger.all().into_iter();
+        let mut late: Vec<i64> = all
+            .filter(|run| run.fire > begin && elsewhere.contains(&run.job) == other)
+            .map(|run| run.late_ms)
+            .collect();
+        late.sort_unstable();
+        let at = |share: usize| late[late.len() * share / 1_000];
+        println!(
+            "{} runs {what}: p50 {} ms, p99 {} ms, p99.9 {} ms",
+            late.len(),
+            at(500),
+            at(990),
+            at(999)
+        );
+    }
+}

@@ -35,6 +35,8 @@ pub struct Execution {
     pub attempt: u32,
     pub executor: String,
     pub began: Instant,
+    /// How long after its fire time it began.
+    pub late_ms: i64,
     /// None while it runs, and for one that was stopped.
     pub ended: Option<Instant>,
 }
@@ -88,6 +90,7 @@ impl Ledger {
             attempt: ctx.attempt(),
             executor,
             began: Instant::now(),
+            late_ms: (chrono::Utc::now() - ctx.fire_time()).num_milliseconds(),
             ended: None,
         });
         all.len() - 1
