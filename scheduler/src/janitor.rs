@@ -214,7 +214,8 @@ impl Janitor {
     }
 
     /// Puts back runs whose dispatch was written but never sent, as when the answer of the database
-    /// was lost on its way; those of executors elsewhere are handed over again.
+    /// was lost on its way; those of executors elsewhere are handed over again. One that was sent on
+    /// an earlier session of its executor is asked for.
     ///
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
@@ -224,15 +225,14 @@ impl Janitor {
             let contact = self.reach.contact(app, &executor, now);
             let Some(Contact::Connected { epoch }) = contact else { continue };
             let node = self.reach.node_of(app, &executor);
-            for run in self.board.runs_on(app, &executor).into_iter().map(|sent| sent.run) {
-                let old = run.dispatched_at.is_some_and(|at| at < now - UNSENT_AGE);
-                let attempt = run.attempt_ref();
-                if run.state != RunState::Dispatched || run.session_epoch != epoch || !old {
-                    continue;
-                }
+            let runs = self.board.runs_on(app, &executor).into_iter().map(|sent| sent.run);
+            for run in runs.filter(|run| is_unanswered(run, now)) {
+                let (hub, attempt) = (self.reach.hub(), run.attempt_ref());
                 if let Some(node) = &node {
                     self.reach.hand(node.clone(), run.id, true);
-                } else if self.reach.hub().never_sent(app, &executor, epoch, attempt) {
+                } else if run.session_epoch < epoch {
+                    hub.look_for(app, &executor, run.session_epoch, attempt);
+                } else if hub.never_sent(app, &executor, epoch, attempt) {
                     verdicts.backs.push(PutBack {
                         attempt,
                         from: StateSet::only(RunState::Dispatched),
@@ -340,6 +340,11 @@ impl Verdicts {
             _ => {}
         }
     }
+}
+
+/// Was dispatched a while ago, and nobody has acknowledged it.
+fn is_unanswered(run: &OpenRun, now: DateTime<Utc>) -> bool {
+    run.state == RunState::Dispatched && run.dispatched_at.is_some_and(|at| at < now - UNSENT_AGE)
 }
 
 fn queue_expired(row: &OpenRun, spec: &JobSpec) -> EndRun {

@@ -120,7 +120,8 @@ impl HandedRuns {
                     Slot::Busy if elapsed < waiting.since + SLOT_WAIT => self.waiting.push(waiting),
                     Slot::Busy => self.back(&waiting),
                     Slot::Gone if !waiting.again => self.back(&waiting),
-                    Slot::Gone | Slot::Held => {}
+                    Slot::Gone => self.look_for(&waiting),
+                    Slot::Held => {}
                 }
             }
         } else {
@@ -142,6 +143,11 @@ impl HandedRuns {
         if let Some(executor) = &run.executor {
             self.hub.not_sent(run.app, executor, run.session_epoch, run.attempt_ref());
         }
+    }
+
+    fn look_for(&self, Waiting { run, .. }: &Waiting) {
+        let executor = run.executor.as_deref().unwrap_or_default();
+        self.hub.look_for(run.app, executor, run.session_epoch, run.attempt_ref());
     }
 
     /// Says to each session how many runs wait for it.

@@ -57,12 +57,20 @@ impl Hub {
     ) -> Slot {
         let Some(link) = self.link(app, executor, epoch) else { return Slot::Gone };
         let mut session = link.session.lock();
-        if session.holds(attempt) {
+        if session.has(attempt) {
             Slot::Held
         } else if link.outbox.room_for_runs() > 0 && session.reserve_handed(handler) {
             Slot::Reserved
         } else {
             Slot::Busy
+        }
+    }
+
+    /// An attempt that was sent to the executor on an earlier session and that nobody has heard of
+    /// since: does it have it?
+    pub fn look_for(&self, app: AppId, executor: &str, epoch: u64, attempt: AttemptRef) {
+        if let Some(link) = self.current(app, executor).filter(|link| link.origin.epoch > epoch) {
+            link.session.lock().look_for(attempt);
         }
     }
 

@@ -26,7 +26,8 @@ pub(super) struct Refusals {
 
 impl Refusals {
     /// Notes a refusal; true when it was the last that counts: at least [`REFUSALS_MIN`], and one
-    /// by every executor in `eligible`.
+    /// by every executor in `eligible`. Refusals at other nodes are not heard of here, so as many for
+    /// each of those count for all: one that could take the run would have had its turn.
     fn note(&mut self, run: RunId, executor: &Arc<str>, eligible: &[Arc<str>]) -> bool {
         if !self.runs.contains_key(&run) {
             self.order.push_back(run);
@@ -39,7 +40,9 @@ impl Refusals {
         let (count, by) = self.runs.entry(run).or_default();
         *count += 1;
         by.insert(executor.clone());
-        *count >= REFUSALS_MIN && eligible.iter().all(|name| by.contains(name))
+        let all = REFUSALS_MIN.saturating_mul(u32::try_from(eligible.len()).unwrap_or(u32::MAX));
+        let asked = |name| by.contains(name) || *count >= all;
+        *count >= REFUSALS_MIN && eligible.iter().all(asked)
     }
 
     pub(super) fn forget(&mut self, run: RunId) {
@@ -83,6 +86,11 @@ mod tests {
         assert!(!refusals.note(run(1), &a, &both));
         assert!(!refusals.note(run(1), &a, &both), "b was not asked yet");
         assert!(refusals.note(run(1), &b, &both));
+        let mut elsewhere = Refusals::default();
+        for _ in 0..5 {
+            assert!(!elsewhere.note(run(2), &a, &both));
+        }
+        assert!(elsewhere.note(run(2), &a, &both), "b would have taken it by now");
         let mut alone = Refusals::default();
         assert!(!alone.note(run(1), &a, std::slice::from_ref(&a)));
         assert!(!alone.note(run(1), &a, std::slice::from_ref(&a)));

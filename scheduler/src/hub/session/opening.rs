@@ -323,7 +323,7 @@ impl Session {
     }
 
     /// Keeps an attempt in sight that may still be on its way to the executor.
-    fn carry(&mut self, key: Key, fence: u64, handler: Option<Arc<str>>) {
+    pub(super) fn carry(&mut self, key: Key, fence: u64, handler: Option<Arc<str>>) {
         let handler = handler.and_then(|name| self.handler_name(&name));
         let stage = Stage::Carried;
         self.hold(key, Held::taken_over(fence, handler, stage));

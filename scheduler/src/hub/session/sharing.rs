@@ -5,7 +5,7 @@
 //! take turns.
 
 use super::Session;
-use crate::store::cluster::Load;
+use crate::{model::ids::AttemptRef, store::cluster::Load};
 
 /// Runs of other owners at this session.
 #[derive(Debug, Default)]
@@ -54,6 +54,21 @@ impl Session {
         let reserved = self.reserve(handler, 1);
         self.sharing.had_last |= reserved;
         reserved
+    }
+
+    /// Whether the attempt was sent here under this fence or a later one.
+    pub fn has(&self, attempt: AttemptRef) -> bool {
+        let held = self.held.get(&(attempt.run, attempt.attempt));
+        held.is_some_and(|held| held.fence >= attempt.fence)
+    }
+
+    /// An attempt that was sent on an earlier session, and whose row this one did not see when it
+    /// began: heartbeats will tell whether the executor has it.
+    pub fn look_for(&mut self, attempt: AttemptRef) {
+        let key = (attempt.run, attempt.attempt);
+        if !self.ended && !self.held.contains_key(&key) {
+            self.carry(key, attempt.fence, None);
+        }
     }
 
     /// What the session can take, for other nodes.
