@@ -8,7 +8,7 @@ use clawjob_proto::v1::{
 
 use crate::{
     ledger,
-    stage::{APP, Cluster},
+    stage::{self, APP, Cluster},
 };
 
 fn note(ms: u64) -> Job {
@@ -71,8 +71,9 @@ async fn x53_round_robin_over_three_nodes_gives_each_executor_its_exact_share() 
         cluster.ended(0, &run).await;
     }
     let before = cluster.ledger.by_executor();
+    let mut nodes = [cluster.jobs(0).await, cluster.jobs(1).await, cluster.jobs(2).await];
     for run in 0..RUNS {
-        cluster.trigger(run % 3, "turns", "").await;
+        stage::trigger(&mut nodes[run % 3], "turns", "").await;
     }
     ledger::wait_for("all runs", || cluster.ledger.len() == RUNS + 4).await;
     let counts = cluster.ledger.by_executor();

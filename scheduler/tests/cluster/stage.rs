@@ -168,15 +168,7 @@ impl Cluster {
 
     /// Triggers a job at a node; returns the run's name.
     pub(crate) async fn trigger(&self, node: usize, job: &str, executor: &str) -> String {
-        let request = TriggerJobRequest {
-            name: format!("apps/{APP}/jobs/{job}"),
-            executor: match executor {
-                "" => String::new(),
-                id => format!("apps/{APP}/executors/{id}"),
-            },
-            ..TriggerJobRequest::default()
-        };
-        self.jobs(node).await.trigger_job(request).await.expect("triggered").into_inner().name
+        trigger(&mut self.jobs(node).await, job, executor).await
     }
 
     /// One run in full, as a node shows it.
@@ -244,4 +236,21 @@ fn start_node(dir: &tempfile::TempDir, index: usize, schema: &Schema) -> Node {
         "timings.heartbeat_timeout=3s",
     ];
     Node::start(&data, &scaled)
+}
+
+/// Triggers a job, for one executor if that is named; returns the run's name.
+pub(crate) async fn trigger(
+    client: &mut JobServiceClient<Authorized>,
+    job: &str,
+    executor: &str,
+) -> String {
+    let request = TriggerJobRequest {
+        name: format!("apps/{APP}/jobs/{job}"),
+        executor: match executor {
+            "" => String::new(),
+            id => format!("apps/{APP}/executors/{id}"),
+        },
+        ..TriggerJobRequest::default()
+    };
+    client.trigger_job(request).await.expect("triggered").into_inner().name
 }
