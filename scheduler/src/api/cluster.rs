@@ -12,7 +12,6 @@ use super::{
     Api, apps, audit,
     caller::Caller,
     convert::time,
-    later::not_yet,
     session::FEATURES,
     status::{ApiError, ApiResult, Kind, Violations},
 };

@@ -23,7 +23,6 @@ pub mod health;
 pub mod identity;
 pub mod jobs;
 pub mod json_error;
-mod later;
 pub mod listen;
 pub mod logs;
 pub mod mask;
