@@ -11,7 +11,7 @@ const FILE_LINES_MAX: usize = 500;
 
 /// Modules of the scheduler with what they may use besides their own; a name ending in `::` must
 /// match as a path, others as a module.
-const MAY_USE: [(&str, &[&str]); 21] = [
+const MAY_USE: [(&str, &[&str]); 22] = [
     ("model", &[]),
     ("clock", &[]),
     ("telemetry", &["model"]),
