@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test soak build lint setup clean-data
+.PHONY: demo test conformance soak build lint setup clean-data
 
 # The scheduler on its embedded store, a demo executor and four jobs. Ctrl-C ends all.
 demo:
@@ -16,6 +16,10 @@ test: setup
 # The same with the long counts whole.
 soak: setup
 	@CLAWJOB_SOAK=1 .ci/test
+
+# The contract's scenarios against each SDK and the scheduler, as a table.
+conformance: setup
+	@.ci/conformance
 
 build:
 	@$(CARGO) build --release --bin clawjob

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-#[path = "conformance/fake.rs"]
-#[allow(dead_code, reason = "this test needs a part of it")]
-mod fake;
-
 use std::sync::Arc;
 
+use clawjob_conformance::Fake;
+use clawjob_conformance::frames::command;
 use clawjob_executor::{Ctx, Executor, Failure};
 use clawjob_proto::v1::{self, session_request::Frame as Up};
 use opentelemetry::trace::TracerProvider as _;
@@ -15,8 +13,6 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanProcessor};
 use parking_lot::Mutex;
 use tracing_subscriber::prelude::*;
-
-use fake::{Fake, command};
 
 #[derive(Debug, Clone, Default)]
 struct Spans(Arc<Mutex<Vec<SpanData>>>);

@@ -191,7 +191,13 @@ fn statuses_are_built_in_one_file() {
 #[test]
 fn files_can_be_read_in_one_sitting() {
     let workspace = root().join("..");
-    for part in ["scheduler/src", "executor-rs/src", "clients/cli/src", "proto/src"] {
+    for part in [
+        "scheduler/src",
+        "executor-rs/src",
+        "clients/cli/src",
+        "clients/conformance/src",
+        "proto/src",
+    ] {
         for path in rust_files(&workspace.join(part)) {
             let text = fs::read_to_string(&path).expect("readable");
             let lines = production(&text).len();

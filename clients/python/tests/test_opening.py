@@ -28,7 +28,7 @@ def test_c01_c03_hello_comes_first_and_announces_everything(fake: Fake, app: App
     assert hello.sdk.language == "python"
     assert hello.instance_id
     assert hello.resume_token == ""
-    assert set(hello.features) == {"log", "progress", "shard", "drain"}
+    assert set(hello.features) == {"checkpoint", "drain", "log", "progress", "shard"}
     assert session.metadata["authorization"] == "Bearer secret"
     assert session.metadata["clawjob-client"].startswith("python/")
     handlers = {handler.name: handler for handler in hello.handlers}

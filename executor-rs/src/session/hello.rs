@@ -10,7 +10,7 @@ use crate::handler::Registry;
 use crate::time;
 
 /// Optional behaviours that this SDK understands.
-const FEATURES: [&str; 4] = ["log", "progress", "shard", "drain"];
+const FEATURES: [&str; 5] = ["checkpoint", "drain", "log", "progress", "shard"];
 
 /// What of a Hello stays the same for the life of the process.
 pub(super) struct Identity {

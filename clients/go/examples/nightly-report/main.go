@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -64,8 +63,10 @@ func nightlyReport(ctx context.Context, params Report) (Summary, error) {
 // read stands for the work on the rows from first to last.
 func read(ctx context.Context, run *clawjob.Run, params Report, first, last int) error {
 	if run.Attempt() == 1 && params.BreaksAt > first && params.BreaksAt <= last {
-		broken := errors.New("the source broke down")
-		return clawjob.RetryAfter(fmt.Errorf("row %d: %w", params.BreaksAt, broken), time.Second)
+		return &clawjob.Failure{
+			Code: "SOURCE_DOWN", Message: fmt.Sprintf("row %d: the source broke down", params.BreaksAt),
+			RetryAfter: time.Second,
+		}
 	}
 	select {
 	case <-time.After(time.Duration(params.PauseMs) * time.Millisecond):

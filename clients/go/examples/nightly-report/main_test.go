@@ -14,8 +14,8 @@ import (
 func TestASecondAttemptGoesOnFromTheCheckpointOfTheFirst(t *testing.T) {
 	params := Report{Month: "2026-11", Rows: 1000, BreaksAt: 550}
 	first := clawjobtest.Run(t.Context(), nightlyReport, params)
-	if first.Failure == nil || first.Failure.Message != "row 550: the source broke down" ||
-		first.Failure.RetryAfter != time.Second {
+	if first.Failure == nil || first.Failure.Code != "SOURCE_DOWN" ||
+		first.Failure.Message != "row 550: the source broke down" || first.Failure.RetryAfter != time.Second {
 		t.Fatalf("%+v", first)
 	}
 	var saved int

@@ -71,7 +71,7 @@ func (i *identity) hello(
 			ProtocolMajor: protocolMajor,
 			ProtocolMinor: protocolMinor,
 			// Optional behaviours that this SDK understands.
-			Features:         []string{"log", "progress", "shard", "drain"},
+			Features:         []string{"checkpoint", "drain", "log", "progress", "shard"},
 			App:              settings.App,
 			ExecutorId:       settings.ExecutorID,
 			InstanceId:       i.instanceID,

@@ -15,7 +15,7 @@ from clawjob.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, VERSION
 from clawjob.wire import pb, timestamp
 
 #: Optional behaviours that this SDK understands.
-FEATURES = ("log", "progress", "shard", "drain")
+FEATURES = ("checkpoint", "drain", "log", "progress", "shard")
 
 
 class Identity:
