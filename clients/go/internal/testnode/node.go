@@ -117,11 +117,14 @@ func (n *Node) Terminate() {
 	}
 }
 
+// AdminTokenFile is what the first start wrote for its admin.
+func (n *Node) AdminTokenFile() string { return filepath.Join(n.dir, "admin.token") }
+
 // Client is an admin's client of an app.
 func (n *Node) Client(app string) *clawjob.Client {
 	n.t.Helper()
 	client, err := clawjob.NewClient(clawjob.ClientConfig{
-		Endpoints: []string{n.URL()}, App: app, TokenFile: filepath.Join(n.dir, "admin.token"),
+		Endpoints: []string{n.URL()}, App: app, TokenFile: n.AdminTokenFile(),
 	})
 	if err != nil {
 		n.t.Fatal(err)
