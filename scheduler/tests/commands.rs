@@ -39,7 +39,10 @@ struct Shell<'a> {
 impl Shell<'_> {
     fn run(&mut self, line: &str) -> Output {
         let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
-        let group = words.iter().take_while(|word| word.chars().all(char::is_alphabetic));
+        let is_name = |word: &str| {
+            !word.starts_with('-') && word.chars().all(|c| c.is_alphabetic() || c == '-')
+        };
+        let group = words.iter().take_while(|word| is_name(word));
         self.tried.extend(group.clone().take(1).map(|word| (*word).to_owned()));
         self.tried.insert(group.take(2).copied().collect::<Vec<_>>().join(" "));
         clawjob()
@@ -168,6 +171,7 @@ async fn every_client_command_works_in_every_format() {
         runs(&mut shell);
         files(&mut shell);
         tokens(&mut shell);
+        users(&mut shell);
         others(&mut shell);
         worker.leave().await;
         gone(&mut shell);
@@ -179,7 +183,17 @@ async fn every_client_command_works_in_every_format() {
 /// Every command of the groups that are complete here, as words.
 fn commands() -> Vec<String> {
     let whole = clawjob_cli::ClientCommand::augment_subcommands(clap::Command::new("clawjob"));
-    let complete = ["apps", "executors", "handlers", "tokens", "status", "whoami", "completions"];
+    let complete = [
+        "apps",
+        "executors",
+        "handlers",
+        "tokens",
+        "users",
+        "audit",
+        "status",
+        "whoami",
+        "completions",
+    ];
     let groups = whole.get_subcommands().filter(|group| complete.contains(&group.get_name()));
     groups
         .flat_map(|group| {
@@ -307,6 +321,28 @@ fn tokens(shell: &mut Shell<'_>) {
     shell.shows(&format!("tokens revoke {name}"), &what);
     shell.refused("tokens revoke tokens/nobody", 3);
     shell.refused("tokens create useless", 2);
+}
+
+fn users(shell: &mut Shell<'_>) {
+    let user = format!("ann-{}", shell.format);
+    let made = shell.ends(&format!("users create {user} --role editor --app {APP}"), 0);
+    let made = text(&made.stdout);
+    assert!(made.contains('-') && made.trim().len() >= 24, "a first password, once: {made}");
+    shell.refused(&format!("users create {user}"), 6);
+    shell.shows("users list", &user);
+    shell.shows(&format!("users get {user}"), &user);
+    shell.shows(&format!("users update {user} --display-name Ann --grant *=viewer"), "Ann");
+    shell.ends(&format!("users reset-password {user}"), 0);
+    let file = shell.dir.join("password");
+    std::fs::write(&file, "three tall herons\n").expect("written");
+    shell.shows(&format!("users reset-password {user} --password-file password"), &user);
+    shell.shows("audit list", "IdentityService/CreateUser");
+    shell.shows("audit list --failed --method IdentityService/CreateUser --since 1h", "");
+    let log = text(&shell.ends("audit list --limit 0", 0).stdout);
+    assert!(!log.contains("three tall herons") && !log.contains(made.trim()), "{log}");
+    shell.ends(&format!("users delete {user}"), 0);
+    shell.refused(&format!("users get {user}"), 3);
+    shell.refused("users update nobody", 2);
 }
 
 fn others(shell: &mut Shell<'_>) {

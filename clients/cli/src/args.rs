@@ -9,6 +9,7 @@ use crate::{
     alarms::{AlarmRulesCommand, AlarmsCommand},
     apply::{ApplyArgs, ExportArgs},
     apps::AppsCommand,
+    audit::AuditCommand,
     calendars::CalendarsCommand,
     cron::CronCommand,
     error::EXIT_CODES_HELP,
@@ -17,6 +18,7 @@ use crate::{
     jobs::JobsCommand,
     runs::RunsCommand,
     tokens::TokensCommand,
+    users::UsersCommand,
 };
 
 /// The heading of these options in `--help`.
@@ -104,9 +106,15 @@ pub enum ClientCommand {
     Cron(CronCommand),
     /// The coming fires of all jobs, and where they clash
     Forecast(ForecastArgs),
-    /// Tokens: who may do what
+    /// Tokens: what programs may do
     #[command(subcommand)]
     Tokens(TokensCommand),
+    /// Users: who may sign in, and do what
+    #[command(subcommand)]
+    Users(UsersCommand),
+    /// The audit log: who changed what
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Who the server takes you for
     Whoami,
     /// The server and its nodes

@@ -17,6 +17,11 @@ impl Terms {
         }
     }
 
+    /// `field != "value"`.
+    pub(crate) fn unequal(&mut self, field: &str, value: &str) {
+        self.0.push(format!("{field} != {}", quoted(value)));
+    }
+
     /// `labels.key = "value"`.
     pub(crate) fn label(&mut self, key: &str, value: &str) {
         // A key with a dot or a slash is no bare word.

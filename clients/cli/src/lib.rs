@@ -9,6 +9,7 @@ mod alarms;
 mod apply;
 mod apps;
 mod args;
+mod audit;
 mod calendars;
 mod client;
 mod context;
@@ -18,6 +19,7 @@ mod executors;
 mod filter;
 mod follow;
 mod forecast;
+mod grants;
 mod hints;
 mod jobs;
 mod names;
@@ -32,6 +34,7 @@ mod text;
 mod time;
 mod token;
 mod tokens;
+mod users;
 mod values;
 
 use std::process::ExitCode;
@@ -99,6 +102,8 @@ async fn carry_out(
         ClientCommand::Cron(command) => cron::run(ctx, command).await,
         ClientCommand::Forecast(args) => forecast::run(ctx, args).await,
         ClientCommand::Tokens(command) => tokens::run(ctx, command).await,
+        ClientCommand::Users(command) => users::run(ctx, command).await,
+        ClientCommand::Audit(command) => audit::run(ctx, command).await,
         ClientCommand::Whoami => tokens::whoami(ctx).await,
         ClientCommand::Status => status::run(ctx).await,
         ClientCommand::Completions { .. } => Ok(()),

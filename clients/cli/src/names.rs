@@ -101,11 +101,27 @@ pub(crate) fn app_id(text: &str) -> Result<&str, CliError> {
 /// # Errors
 /// Anything of more parts.
 pub(crate) fn token(text: &str) -> Result<String, CliError> {
-    let id = text.strip_prefix("tokens/").unwrap_or(text);
+    of_cluster("token", text)
+}
+
+/// The full name of a user.
+///
+/// # Errors
+/// Anything of more parts.
+pub(crate) fn user(text: &str) -> Result<String, CliError> {
+    of_cluster("user", text)
+}
+
+/// The full name of a thing in no app.
+fn of_cluster(word: &str, text: &str) -> Result<String, CliError> {
+    let prefix = format!("{word}s/");
+    let id = text.strip_prefix(&prefix).unwrap_or(text);
     if is_id(id) && !id.contains('/') {
-        Ok(format!("tokens/{id}"))
+        Ok(format!("{prefix}{id}"))
     } else {
-        Err(CliError::usage(format!("token {text:?}: not a name; `clawjob tokens list` has them")))
+        Err(CliError::usage(format!(
+            "{word} {text:?}: not a name; `clawjob {word}s list` has them"
+        )))
     }
 }
 

@@ -5,10 +5,7 @@ use std::io::Write as _;
 use clap::{Args, Subcommand};
 use clawjob_proto::{
     json,
-    v1::{
-        CreateTokenRequest, Grant, ListTokensRequest, RevokeTokenRequest, Role, Token,
-        WhoAmIRequest,
-    },
+    v1::{CreateTokenRequest, Grant, ListTokensRequest, RevokeTokenRequest, Token, WhoAmIRequest},
 };
 use jiff::tz::TimeZone;
 use prost_types::{Duration, Timestamp};
@@ -18,10 +15,11 @@ use crate::{
     client::{self, Call, identity},
     context::Context,
     error::CliError,
+    grants::{grant, grants},
     names,
     output::{self, Columns, Fields},
     paging::{self, ListArgs},
-    show::{self, Cell, word_of},
+    show::{self, Cell},
     text, time,
     values::{self, ROLES},
 };
@@ -89,21 +87,6 @@ const TOKENS: Columns<Token> = Columns {
         ]
     },
 };
-
-fn grant(text: &str) -> Result<Grant, String> {
-    let (app, role) = values::pair(text)?;
-    let known = ROLES.iter().find(|(word, _)| *word == role.to_lowercase());
-    let role = known.map(|(_, number)| *number).ok_or_else(|| {
-        let words: Vec<&str> = ROLES.iter().map(|(word, _)| word.as_str()).collect();
-        format!("{role:?} is not a role; there are {}", words.join(", "))
-    })?;
-    Ok(Grant { app, role })
-}
-
-fn grants(grants: &[Grant]) -> String {
-    let of = |g: &Grant| format!("{}={}", g.app, word_of!(Role, "ROLE_", g.role).to_lowercase());
-    grants.iter().map(of).collect::<Vec<_>>().join(", ")
-}
 
 /// # Errors
 /// What the server or the output says.
@@ -218,6 +201,7 @@ pub(crate) async fn whoami(ctx: &mut Context<'_>) -> Result<(), CliError> {
     output::message(ctx.term, ctx.format, &me, |me, zone| {
         vec![
             ("principal", Cell::from(&me.principal)),
+            ("name", Cell::from(&me.display_name)),
             ("grants", grants(&me.grants).into()),
             ("expires", show::instant(me.expire_time.as_ref(), zone).into()),
         ]
@@ -226,6 +210,8 @@ pub(crate) async fn whoami(ctx: &mut Context<'_>) -> Result<(), CliError> {
 
 #[cfg(test)]
 mod tests {
+    use clawjob_proto::v1::Role;
+
     use super::*;
 
     fn args() -> TokenCreateArgs {
@@ -238,15 +224,6 @@ mod tests {
             expires_in: None,
             expires_at: None,
         }
-    }
-
-    #[test]
-    fn grants_are_read_and_shown_alike() {
-        let read = grant("demo=executor").unwrap();
-        assert_eq!((read.app.as_str(), read.role), ("demo", Role::Executor as i32));
-        assert_eq!(grants(&[read, grant("*=admin").unwrap()]), "demo=executor, *=admin");
-        assert!(grant("demo=boss").unwrap_err().contains("viewer"));
-        assert!(grant("demo").is_err());
     }
 
     #[test]
