@@ -50,6 +50,8 @@ pub struct Config {
     pub context_path: String,
     /// TLS is ended by a proxy in front: allows plain text on other addresses than loopback.
     pub behind_proxy: bool,
+    /// The proxy in front speaks HTTP, and writes the client's address into `X-Forwarded-For`.
+    pub forwarded_for: bool,
     /// `/metrics` answers without a credential.
     pub metrics_open: bool,
     /// TLS of the port.
@@ -175,6 +177,7 @@ impl Default for Config {
             advertise: None,
             context_path: String::new(),
             behind_proxy: false,
+            forwarded_for: false,
             metrics_open: false,
             tls: Tls::default(),
             log: Log {

@@ -16,6 +16,8 @@ mod guessing;
 #[path = "api_edge/harness.rs"]
 #[allow(dead_code, reason = "each test binary uses a part of it")]
 mod harness;
+#[path = "api_identity/logs.rs"]
+mod logs;
 #[path = "api_identity/sign_in.rs"]
 mod sign_in;
 #[path = "api_identity/users.rs"]

@@ -39,11 +39,11 @@ pub struct Peer {
 pub struct ClientAddress(pub IpAddr);
 
 impl ClientAddress {
-    /// Of a request. The last address of `x-forwarded-for` is the one that the proxy itself has
-    /// seen; what stands before it anybody may have written.
-    pub fn of(peer: &Peer, headers: &HeaderMap, behind_proxy: bool) -> Self {
+    /// Of a request. With `forwarded`, the last address of `x-forwarded-for` counts: the one that
+    /// the proxy itself has seen. What stands before it anybody may have written.
+    pub fn of(peer: &Peer, headers: &HeaderMap, forwarded: bool) -> Self {
         let told = headers.get_all("x-forwarded-for").iter().next_back();
-        let told = told.filter(|_| behind_proxy).and_then(|value| value.to_str().ok());
+        let told = told.filter(|_| forwarded).and_then(|value| value.to_str().ok());
         let last = told.and_then(|text| text.rsplit(',').next()).map(str::trim);
         let address = last.and_then(|text| {
             let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
@@ -298,10 +298,10 @@ mod tests {
     fn behind_a_proxy_the_address_that_it_saw_counts_and_else_the_connection_s() {
         let address = "10.0.0.1:5000".parse().expect("an address");
         let peer = Peer { address, tls: false, certificate: None };
-        let of = |told: &str, behind_proxy| {
+        let of = |told: &str, forwarded| {
             let mut headers = HeaderMap::new();
             headers.insert("x-forwarded-for", told.parse().expect("a value"));
-            ClientAddress::of(&peer, &headers, behind_proxy).0.to_string()
+            ClientAddress::of(&peer, &headers, forwarded).0.to_string()
         };
         assert_eq!(of("1.2.3.4, 203.0.113.7", true), "203.0.113.7");
         assert_eq!(of("203.0.113.7:99", true), "203.0.113.7");

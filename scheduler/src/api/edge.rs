@@ -96,8 +96,8 @@ impl Edge {
         }
         self.strip_context_path(request.uri_mut());
         if let Some(peer) = request.extensions().get::<Peer>() {
-            let behind_proxy = self.api.settings.behind_proxy;
-            let address = ClientAddress::of(peer, request.headers(), behind_proxy);
+            let forwarded = self.api.settings.forwarded_for;
+            let address = ClientAddress::of(peer, request.headers(), forwarded);
             request.extensions_mut().insert(address);
         }
         let span = tracing::info_span!(

@@ -95,9 +95,10 @@ pub struct ApiSettings {
     pub output_bytes_max: u32,
     /// `GET /metrics` needs no credential.
     pub metrics_open: bool,
-    /// A proxy in front ends TLS and says whom it serves: cookies are for encrypted connections,
-    /// and the last address of `x-forwarded-for` is the client's.
+    /// A proxy in front ends TLS: cookies are for encrypted connections.
     pub behind_proxy: bool,
+    /// Nobody but a proxy reaches this port, and it writes whom it serves into `x-forwarded-for`.
+    pub forwarded_for: bool,
     /// How alarms are sent.
     pub channels: ChannelSettings,
 }
@@ -112,6 +113,7 @@ impl Default for ApiSettings {
             output_bytes_max: 256 * 1024,
             metrics_open: false,
             behind_proxy: false,
+            forwarded_for: false,
             channels: ChannelSettings::default(),
         }
     }

@@ -27,6 +27,12 @@ pub(super) fn faults(config: &Config) -> Vec<(&'static str, String)> {
         || (path.starts_with('/') && !path.ends_with('/') && path.chars().all(plain));
     let rule = "must begin with / and not end with it, and have letters, digits, / - _ . ~ alone";
     check("context_path", path_ok, rule);
+    let forwarded = !config.forwarded_for || config.behind_proxy;
+    check(
+        "forwarded_for",
+        forwarded,
+        "goes with behind_proxy: anybody else could write the header",
+    );
     let pair = config.tls.cert_file.is_some() == config.tls.key_file.is_some();
     check("tls.cert_file", pair, "tls.cert_file and tls.key_file belong together: set both");
     let levels = "must be off, error, warn, info, debug, trace, or such as info,hyper=off";

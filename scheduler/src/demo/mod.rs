@@ -52,6 +52,8 @@ pub async fn run(config: &Config) -> Result<()> {
 async fn play(server: &Server, config: &Config, stop: CancellationToken) -> Result<()> {
     let url = server.url();
     println!("listening on {url}");
+    let file = server.token_file().display();
+    println!("console: open {url}/ and sign in with the token in {file}");
     let token = read_token(&config.data_dir)?;
     let channel = Channel::from_shared(url.clone())?.connect().await?;
     let caller = Caller { channel, bearer: format!("Bearer {token}").parse()? };

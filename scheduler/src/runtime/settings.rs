@@ -49,6 +49,7 @@ pub(super) fn api(config: &Config, node: &str) -> Result<ApiSettings> {
         output_bytes_max: config.limits.output_bytes,
         metrics_open: config.metrics_open,
         behind_proxy: config.behind_proxy,
+        forwarded_for: config.forwarded_for,
         channels: channels(config)?,
         ..ApiSettings::default()
     })

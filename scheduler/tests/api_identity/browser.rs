@@ -12,8 +12,12 @@ pub(crate) const HOME: &str = "203.0.113.1";
 
 /// A server behind a proxy that says where requests come from.
 pub(crate) async fn server() -> Server {
-    let settings =
-        ApiSettings { node_id: "n1".into(), behind_proxy: true, ..ApiSettings::default() };
+    let settings = ApiSettings {
+        node_id: "n1".into(),
+        behind_proxy: true,
+        forwarded_for: true,
+        ..ApiSettings::default()
+    };
     Server::start_with(settings).await
 }
 

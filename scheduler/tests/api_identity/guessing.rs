@@ -1,7 +1,8 @@
 //! Whoever guesses passwords gets slower, and nobody else does.
 
-use clawjob_scheduler::api::identity::attempts::{
-    PAIR_TRIES_FREE, PAIR_WAIT_FIRST, PEER_TRIES_MAX, PEER_TRY_EVERY,
+use clawjob_scheduler::api::{
+    ApiSettings,
+    identity::attempts::{PAIR_TRIES_FREE, PAIR_WAIT_FIRST, PEER_TRIES_MAX, PEER_TRY_EVERY},
 };
 use serde_json::json;
 
@@ -88,8 +89,9 @@ async fn guessing_the_old_password_from_a_sign_in_left_open_is_slowed_down_too()
 }
 
 #[tokio::test]
-async fn what_a_client_writes_of_itself_does_not_count_without_a_proxy() {
-    let server = crate::harness::Server::start().await;
+async fn what_a_client_writes_of_itself_does_not_count_unless_a_proxy_writes_it() {
+    let settings = ApiSettings { behind_proxy: true, ..ApiSettings::default() };
+    let server = crate::harness::Server::start_with(settings).await;
     let mut last = 0;
     for n in 0..PAIR_TRIES_FREE + 1 {
         let mut browser = Browser::at(&format!("203.0.113.{n}"));
