@@ -1,0 +1,88 @@
+//! `clawjob-bench`: one command per row of the table of bars.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use clawjob_bench::{
+    host, node,
+    row::{self, Row},
+    rows::{Which, stage::Settings},
+    swarm,
+};
+
+/// Measures a scheduler: starts a private Postgres, the scheduler's release binary and executors in
+/// another process, prints figures, writes them as JSON.
+#[derive(Parser)]
+#[command(name = "clawjob-bench", version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+    /// The scheduler's program; the one beside this program when absent.
+    #[arg(long, global = true)]
+    scheduler: Option<PathBuf>,
+    /// A short look for continuous integration: says only whether something was lost or doubled.
+    #[arg(long, global = true)]
+    quick: bool,
+    /// How often to measure; the row in the middle is said at the end.
+    #[arg(long, global = true, default_value_t = 1)]
+    times: u32,
+    /// Where to write JSON.
+    #[arg(long, global = true, default_value = "target/clawjob-bench")]
+    json: PathBuf,
+    /// A setting of the scheduler, KEY=VALUE; may be repeated.
+    #[arg(long, global = true)]
+    set: Vec<String>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Row(Which),
+    /// The executors of a measurement; reads its plan and orders from standard input.
+    #[command(hide = true)]
+    Swarm,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let outcome = match &args.command {
+        Command::Swarm => swarm::run().map(|()| true),
+        Command::Row(which) => measure(&args, which),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(fault) => {
+            eprintln!("clawjob-bench: {fault:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns whether nothing was lost or doubled.
+fn measure(args: &Args, which: &Which) -> Result<bool> {
+    let settings = Settings {
+        binary: node::binary(args.scheduler.as_deref())?,
+        quick: args.quick,
+        set: args.set.clone(),
+    };
+    println!("{}", host::describe());
+    let runtime = tokio::runtime::Runtime::new()?;
+    let mut all: Vec<Vec<Row>> = Vec::new();
+    for _ in 0..args.times {
+        let rows = runtime.block_on(which.measure(&settings))?;
+        rows.iter().for_each(Row::print);
+        all.push(rows);
+    }
+    if args.times > 1 {
+        println!("in the middle of {}:", args.times);
+        for part in 0..all.first().map_or(0, Vec::len) {
+            let same: Vec<Row> = all.iter().filter_map(|rows| rows.get(part)).cloned().collect();
+            row::median(&same).iter().for_each(|row| row.print());
+        }
+    }
+    let rows = all.concat();
+    row::write(&args.json.join(format!("{}.json", which.name())), &rows)?;
+    Ok(rows.iter().all(|row| row.lost == 0 && row.doubled == 0))
+}

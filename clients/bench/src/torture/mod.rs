@@ -1,0 +1,200 @@
+//! The torture harness: a cluster under a load of mixed jobs, a seeded sequence of faults, and a
+//! verdict over what the schedules, the rows and the executors' ledgers say.
+
+mod check;
+mod cluster;
+pub mod executor;
+pub mod faults;
+mod jobs;
+mod ledger;
+mod net;
+mod table;
+mod witness;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, bail};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
+
+use crate::{admin::Admin, host, now_us};
+use check::{Evidence, Findings};
+use cluster::Cluster;
+use faults::{Done, Fault};
+use witness::{Witness, is_final};
+
+/// The app of all jobs.
+pub const APP: &str = "torture";
+/// From the start to the first fire time, microseconds.
+const LEAD_US: i64 = 8_000_000;
+/// Quiet before the first fault and after the last.
+const QUIET: Duration = Duration::from_secs(3);
+/// Pause between two faults: some come while the last one's damage is still being mended.
+const PAUSE_MS: std::ops::Range<u64> = 500..8_000;
+/// A job is started by hand this often.
+const BY_HAND_EVERY: Duration = Duration::from_millis(500);
+/// Whoever starts one asks again until this has passed.
+const BY_HAND_LIMIT: Duration = Duration::from_secs(120);
+/// Everything has come to rest within this time after the last fire time.
+const REST_LIMIT: Duration = Duration::from_secs(240);
+/// Lines of a kind that are printed.
+const SHOWN_MAX: usize = 20;
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The scheduler's program.
+    pub binary: PathBuf,
+    /// How long faults come.
+    pub length: Duration,
+    /// What decides which.
+    pub seed: u64,
+    /// Schedulers.
+    pub nodes: usize,
+    /// Executor processes.
+    pub executors: usize,
+    /// Sessions of each.
+    pub sessions: u32,
+    /// The faults to choose from.
+    pub faults: Vec<Fault>,
+    /// Further `KEY=VALUE` settings of the schedulers.
+    pub set: Vec<String>,
+}
+
+/// Tortures a cluster. Returns whether all is well.
+///
+/// # Errors
+/// Something does not start or comes to no rest: then nothing can be said.
+pub async fn run(settings: &Settings) -> Result<bool> {
+    let mut random = StdRng::seed_from_u64(settings.seed);
+    let mut cluster = Cluster::start(settings).await?;
+    let from = (now_us() + LEAD_US) / 1_000_000 * 1_000_000;
+    let length = i64::try_from((settings.length + QUIET * 2).as_micros())?;
+    let until = from + length / 1_000_000 * 1_000_000;
+    let planned = jobs::all(from, until);
+    let made = planned.iter().map(|planned| (planned.id.clone(), planned.job.clone()));
+    cluster.admins[0].create_jobs(APP, made).await?;
+    let witness = Witness::default();
+    let watching = witness.start(cluster.admins.clone());
+    let by_hand = tokio::spawn(start_by_hand(cluster.admins.clone(), until));
+    let begin = Duration::from_micros((from - now_us()).try_into().unwrap_or(0));
+    tokio::time::sleep(begin + QUIET).await;
+    let faults = torment(&mut cluster, settings, &mut random).await?;
+    let rest = Duration::from_micros((until - now_us()).try_into().unwrap_or(0));
+    tokio::time::sleep(rest).await;
+    let by_hand = by_hand.await??;
+    let runs = at_rest(&cluster).await?;
+    watching.abort();
+    let executions = ledger::read(&cluster.ledgers(), &cluster.killed)?;
+    let killed = cluster.killed.clone();
+    let evidence = Evidence { runs, executions, planned, faults, by_hand, killed };
+    let mut findings = evidence.judge();
+    evidence.runs.iter().for_each(|run| witness.hear(run));
+    let (taken_back, words) = witness.faults();
+    findings.other.extend(taken_back);
+    tell(&evidence, &findings, words);
+    if !findings.is_empty() {
+        println!("logs and ledgers: {}", cluster.keep().display());
+    }
+    Ok(findings.is_empty())
+}
+
+/// One fault after the other while there is time.
+async fn torment(
+    cluster: &mut Cluster,
+    settings: &Settings,
+    random: &mut StdRng,
+) -> Result<Vec<Done>> {
+    let mut done = Vec::new();
+    let begun = Instant::now();
+    // Each once in an order of its own, then by chance.
+    let mut next = settings.faults.clone();
+    rand::seq::SliceRandom::shuffle(&mut next[..], random);
+    loop {
+        let left = settings.length.saturating_sub(begun.elapsed());
+        let fits = |fault: &Fault| fault.lasts_at_most() <= left;
+        let fault = match next.iter().position(fits) {
+            Some(at) => next.remove(at),
+            None => {
+                let fitting: Vec<Fault> = settings.faults.iter().copied().filter(fits).collect();
+                let Some(fault) = fitting.choose(random) else { break };
+                *fault
+            }
+        };
+        println!("{:6.1} s {fault:?}", begun.elapsed().as_secs_f64());
+        done.push(fault.inflict(cluster, random).await?);
+        tokio::time::sleep(Duration::from_millis(random.random_range(PAUSE_MS))).await;
+    }
+    tokio::time::sleep(settings.length.saturating_sub(begun.elapsed())).await;
+    Ok(done)
+}
+
+/// Starts a job by hand again and again, each time until some node has answered. Returns the names
+/// of the runs.
+async fn start_by_hand(admins: Vec<Admin>, until: i64) -> Result<Vec<String>> {
+    let job = format!("apps/{APP}/jobs/{}", jobs::BY_HAND);
+    let mut names = Vec::new();
+    while now_us() < until {
+        let request_id = format!("by-hand-{}", names.len());
+        let begun = Instant::now();
+        let name = 'asked: loop {
+            for admin in &admins {
+                let call = admin.trigger(&job, &request_id);
+                match tokio::time::timeout(Duration::from_secs(3), call).await {
+                    Ok(Ok(name)) => break 'asked name,
+                    Ok(Err(_)) | Err(_) if begun.elapsed() < BY_HAND_LIMIT => {}
+                    Ok(Err(fault)) => bail!("no node starts a job by hand: {fault}"),
+                    Err(_) => bail!("no node answers within {BY_HAND_LIMIT:?}"),
+                }
+            }
+            tokio::time::sleep(BY_HAND_EVERY).await;
+        };
+        names.push(name);
+        tokio::time::sleep(BY_HAND_EVERY).await;
+    }
+    Ok(names)
+}
+
+/// All runs, once none of them can change any more or the limit has passed.
+async fn at_rest(cluster: &Cluster) -> Result<Vec<clawjob_proto::v1::Run>> {
+    let begun = Instant::now();
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let all = cluster.admins[0].all_runs(APP, "").await;
+        let runs = match all {
+            Ok(runs) => runs,
+            Err(fault) if begun.elapsed() > REST_LIMIT => return Err(fault),
+            Err(_) => continue,
+        };
+        if runs.iter().all(|run| is_final(run.state())) || begun.elapsed() > REST_LIMIT {
+            return Ok(runs);
+        }
+    }
+}
+
+fn tell(evidence: &Evidence, findings: &Findings, words: u64) {
+    table::print(&table::lines(evidence, findings));
+    let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+    for run in &evidence.runs {
+        *states.entry(run.state().as_str_name()).or_default() += 1;
+    }
+    let states: Vec<_> = states.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    println!("runs: {}", states.join(", "));
+    println!(
+        "{} executions, {} started by hand, {words} words of watches; load {:.1}",
+        evidence.executions.len(),
+        evidence.by_hand.len(),
+        host::load_average()
+    );
+    let lines = |what: &str, found: &std::collections::BTreeSet<(String, i64)>| {
+        println!("{what}: {}", found.len());
+        found.iter().take(SHOWN_MAX).for_each(|(job, fire)| println!("  {job} at {fire}"));
+    };
+    lines("lost", &findings.lost);
+    lines("doubled", &findings.doubled);
+    println!("other violations: {}", findings.other.len());
+    findings.other.iter().take(SHOWN_MAX).for_each(|line| println!("  {line}"));
+}
