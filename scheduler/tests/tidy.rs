@@ -195,6 +195,7 @@ fn files_can_be_read_in_one_sitting() {
         "scheduler/src",
         "executor-rs/src",
         "clients/cli/src",
+        "clients/bench/src",
         "clients/conformance/src",
         "proto/src",
     ] {

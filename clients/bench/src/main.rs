@@ -9,6 +9,7 @@ use clawjob_bench::{
     row::{self, Row},
     rows::{Which, stage::Settings},
     swarm,
+    torture::executor,
 };
 
 /// Measures a scheduler: starts a private Postgres, the scheduler's release binary and executors in
@@ -42,12 +43,16 @@ enum Command {
     /// The executors of a measurement; reads its plan and orders from standard input.
     #[command(hide = true)]
     Swarm,
+    /// An executor with a ledger, for b5.
+    #[command(hide = true)]
+    Executor(executor::Args),
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match &args.command {
         Command::Swarm => swarm::run().map(|()| true),
+        Command::Executor(executor) => keep_executing(executor.clone()),
         Command::Row(which) => measure(&args, which),
     };
     match outcome {
@@ -58,6 +63,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn keep_executing(args: executor::Args) -> Result<bool> {
+    tokio::runtime::Runtime::new()?.block_on(executor::run(args))?;
+    Ok(true)
 }
 
 /// Returns whether nothing was lost or doubled.

@@ -28,9 +28,13 @@ struct Args {
     /// Executor processes.
     #[arg(long, default_value_t = 4)]
     executors: usize,
-    /// Sessions of each executor process, so that every scheduler has some of each.
-    #[arg(long, default_value_t = 3)]
+    /// Sessions of each executor process. One dials all schedulers; of several, each dials one only, as
+    /// schedulers need that do not share executors.
+    #[arg(long, default_value_t = 1)]
     sessions: u32,
+    /// Jobs that fire each second and do nothing, beside the mixed ones.
+    #[arg(long, default_value_t = 10)]
+    pulses: u32,
     /// The faults to choose from; all when absent.
     #[arg(long, value_delimiter = ',')]
     faults: Vec<Fault>,
@@ -40,6 +44,9 @@ struct Args {
     /// A setting of the schedulers, KEY=VALUE; may be repeated.
     #[arg(long)]
     set: Vec<String>,
+    /// Keep logs and ledgers even when all is well.
+    #[arg(long)]
+    keep: bool,
 }
 
 #[derive(Subcommand)]
@@ -74,8 +81,10 @@ async fn start(args: Args) -> Result<bool> {
         nodes: args.nodes.max(1),
         executors: args.executors.max(1),
         sessions: args.sessions.max(1),
+        pulses: args.pulses.max(1),
         faults: if args.faults.is_empty() { all() } else { args.faults },
         set: args.set,
+        keep: args.keep,
     };
     println!("{}", host::describe());
     println!(

@@ -2,6 +2,7 @@
 
 mod ceiling;
 mod edits;
+mod failover;
 mod fill;
 mod growth;
 mod lateness;
@@ -27,6 +28,8 @@ pub enum Which {
     B3(memory::Args),
     /// Memory of ten thousand sessions, and how soon all are back after a restart.
     B4(sessions::Args),
+    /// Gaps when one of three schedulers dies, stands still or is cut off.
+    B5(failover::Args),
     /// The same fires a second from a thousand to a million schedules.
     B6,
     /// A snapshot that is held open.
@@ -46,6 +49,7 @@ impl Which {
             Self::B2 => "b2",
             Self::B3(_) => "b3",
             Self::B4(_) => "b4",
+            Self::B5(_) => "b5",
             Self::B6 => "b6",
             Self::B7(_) => "b7",
             Self::B8 => "b8",
@@ -63,6 +67,7 @@ impl Which {
             Self::B2 => lateness::measure("b2", settings, Database::Postgres).await,
             Self::B3(args) => memory::measure(settings, args).await,
             Self::B4(args) => sessions::measure(settings, args).await,
+            Self::B5(args) => failover::measure(settings, args).await,
             Self::B6 => growth::measure(settings).await,
             Self::B7(args) => snapshot::measure(settings, args).await,
             Self::B8 => edits::measure(settings).await,

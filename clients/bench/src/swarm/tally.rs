@@ -6,6 +6,9 @@ use anyhow::Result;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+/// Lateness is told up to an hour, microseconds.
+const LATE_MAX_US: u64 = 3_600_000_000;
+
 /// Counts of a swarm.
 pub(super) struct Tally {
     /// By number of the job and fire time in milliseconds: how often it came.
@@ -51,7 +54,7 @@ impl Tally {
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             seen: HashMap::new(),
-            lateness_us: Histogram::new(3)?,
+            lateness_us: Histogram::new_with_max(LATE_MAX_US, 3)?,
             earliest_us: 0,
             per_second: BTreeMap::new(),
             per_fire_second: BTreeMap::new(),

@@ -30,6 +30,8 @@ pub(super) struct Evidence {
     pub(super) faults: Vec<Done>,
     /// Names of runs that were started by hand.
     pub(super) by_hand: Vec<String>,
+    /// Sessions of each executor.
+    pub(super) sessions: u32,
     /// Executor processes that were killed, and when.
     pub(super) killed: Vec<(u32, i64)>,
 }
@@ -175,7 +177,10 @@ impl Evidence {
         let until = execution.ended.unwrap_or(i64::MAX);
         let killed = self.killed.iter().any(|(pid, _)| *pid == execution.pid);
         let troubled = self.faults.iter().any(|done| {
-            matches!(done.fault, Fault::ExecutorStop10 | Fault::ExecutorCut)
+            let of_executors = matches!(done.fault, Fault::ExecutorStop10 | Fault::ExecutorCut);
+            // Who dials one scheduler only is out of contact when that one stands still for long.
+            let of_its_node = self.sessions > 1 && done.fault == Fault::NodeStop60;
+            (of_executors || of_its_node)
                 && done.from < until
                 && execution.began < done.until + AFTERMATH_US
         });

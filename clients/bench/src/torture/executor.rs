@@ -22,9 +22,19 @@ pub struct Args {
     /// Where it writes its ledger.
     #[arg(long)]
     pub ledger: PathBuf,
-    /// Sessions, each with an executor id of its own.
+    /// Sessions, each with an executor id of its own: with several, each dials one scheduler only.
     #[arg(long, default_value_t = 1)]
     pub sessions: u32,
+}
+
+impl Args {
+    fn endpoints_of(&self, session: u32) -> Vec<String> {
+        if self.sessions == 1 {
+            return self.endpoints.clone();
+        }
+        let turn = self.endpoints.iter().cycle().skip(session as usize);
+        turn.take(1).cloned().collect()
+    }
 }
 
 /// What a run is to do.
@@ -55,7 +65,7 @@ pub async fn run(args: Args) -> Result<()> {
             ..Reconnect::default()
         };
         let executor = Executor::from_env()?
-            .endpoints(args.endpoints.clone())
+            .endpoints(args.endpoints_of(number))
             .app(super::APP)
             .executor_id(format!("{}-{number}", args.name))
             .slots(200)

@@ -25,9 +25,8 @@ pub(super) struct Planned {
     pub(super) fires: Option<Vec<i64>>,
 }
 
-/// The kinds: name, how many, period in milliseconds.
-const KINDS: [(&str, u32, i64); 6] = [
-    (PULSE, 10, 1_000),
+/// The kinds beside those: name, how many, period in milliseconds.
+const KINDS: [(&str, u32, i64); 5] = [
     ("every", 10, 1_300),
     ("skip", 3, 1_000),
     ("queue", 3, 1_000),
@@ -35,12 +34,12 @@ const KINDS: [(&str, u32, i64); 6] = [
     ("long", 3, 10_000),
 ];
 
-/// All jobs; their schedules begin at `from` and end before `until`, microseconds since 1970 in
-/// whole seconds.
+/// All jobs, `pulses` of them [`PULSE`]; their schedules begin at `from` and end before `until`,
+/// microseconds since 1970 in whole seconds.
 #[must_use]
-pub(super) fn all(from: i64, until: i64) -> Vec<Planned> {
+pub(super) fn all(pulses: u32, from: i64, until: i64) -> Vec<Planned> {
     let mut jobs = Vec::new();
-    for (kind, count, period_ms) in KINDS {
+    for (kind, count, period_ms) in [(PULSE, pulses, 1_000)].into_iter().chain(KINDS) {
         for number in 0..count {
             jobs.push(periodic(kind, number, period_ms, from, until));
         }
@@ -123,7 +122,7 @@ mod tests {
     #[test]
     fn schedules_name_the_fire_times_from_the_first_second_to_before_the_last() {
         let (from, until) = (1_700_000_000_000_000, 1_700_000_010_000_000);
-        let jobs = all(from, until);
+        let jobs = all(10, from, until);
         let of = |id: &str| jobs.iter().find(|job| job.id == id).unwrap().fires.clone();
         let pulse = of("pulse-3").unwrap();
         assert_eq!((pulse.len(), pulse[0], pulse[9]), (10, from, from + 9_000_000));

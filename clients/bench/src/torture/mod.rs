@@ -30,6 +30,8 @@ use witness::{Witness, is_final};
 pub const APP: &str = "torture";
 /// From the start to the first fire time, microseconds.
 const LEAD_US: i64 = 8_000_000;
+/// The same for each job more, microseconds.
+const LEAD_PER_JOB_US: i64 = 5_000;
 /// Quiet before the first fault and after the last.
 const QUIET: Duration = Duration::from_secs(3);
 /// Pause between two faults: some come while the last one's damage is still being mended.
@@ -40,6 +42,9 @@ const BY_HAND_EVERY: Duration = Duration::from_millis(500);
 const BY_HAND_LIMIT: Duration = Duration::from_secs(120);
 /// Everything has come to rest within this time after the last fire time.
 const REST_LIMIT: Duration = Duration::from_secs(240);
+/// A job that fires each second may stand still for so long, seconds: no bar, but a bound that a busy
+/// machine keeps too.
+const GAP_MAX_S: f64 = 30.0;
 /// Lines of a kind that are printed.
 const SHOWN_MAX: usize = 20;
 
@@ -58,10 +63,14 @@ pub struct Settings {
     pub executors: usize,
     /// Sessions of each.
     pub sessions: u32,
+    /// Jobs that fire each second and do nothing.
+    pub pulses: u32,
     /// The faults to choose from.
     pub faults: Vec<Fault>,
     /// Further `KEY=VALUE` settings of the schedulers.
     pub set: Vec<String>,
+    /// Logs and ledgers stay even when all is well.
+    pub keep: bool,
 }
 
 /// Tortures a cluster. Returns whether all is well.
@@ -71,10 +80,11 @@ pub struct Settings {
 pub async fn run(settings: &Settings) -> Result<bool> {
     let mut random = StdRng::seed_from_u64(settings.seed);
     let mut cluster = Cluster::start(settings).await?;
-    let from = (now_us() + LEAD_US) / 1_000_000 * 1_000_000;
+    let lead = LEAD_US + i64::from(settings.pulses) * LEAD_PER_JOB_US;
+    let from = (now_us() + lead) / 1_000_000 * 1_000_000;
     let length = i64::try_from((settings.length + QUIET * 2).as_micros())?;
     let until = from + length / 1_000_000 * 1_000_000;
-    let planned = jobs::all(from, until);
+    let planned = jobs::all(settings.pulses, from, until);
     let made = planned.iter().map(|planned| (planned.id.clone(), planned.job.clone()));
     cluster.admins[0].create_jobs(APP, made).await?;
     let witness = Witness::default();
@@ -90,13 +100,19 @@ pub async fn run(settings: &Settings) -> Result<bool> {
     watching.abort();
     let executions = ledger::read(&cluster.ledgers(), &cluster.killed)?;
     let killed = cluster.killed.clone();
-    let evidence = Evidence { runs, executions, planned, faults, by_hand, killed };
+    let sessions = settings.sessions;
+    let evidence = Evidence { runs, executions, planned, faults, by_hand, sessions, killed };
     let mut findings = evidence.judge();
     evidence.runs.iter().for_each(|run| witness.hear(run));
     let (taken_back, words) = witness.faults();
     findings.other.extend(taken_back);
+    let lines = table::lines(&evidence, &findings);
+    let gaps = lines.iter().filter(|(_, line)| line.gap_s > GAP_MAX_S);
+    let long = gaps.map(|(fault, line)| format!("nothing fired for {} s: {fault:?}", line.gap_s));
+    findings.other.extend(long);
+    table::print(&lines);
     tell(&evidence, &findings, words);
-    if !findings.is_empty() {
+    if settings.keep || !findings.is_empty() {
         println!("logs and ledgers: {}", cluster.keep().display());
     }
     Ok(findings.is_empty())
@@ -176,7 +192,6 @@ async fn at_rest(cluster: &Cluster) -> Result<Vec<clawjob_proto::v1::Run>> {
 }
 
 fn tell(evidence: &Evidence, findings: &Findings, words: u64) {
-    table::print(&table::lines(evidence, findings));
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
     for run in &evidence.runs {
         *states.entry(run.state().as_str_name()).or_default() += 1;

@@ -10,6 +10,8 @@ use super::{
 
 /// A run later than this is counted as late, microseconds.
 const LATE_US: i64 = 1_000_000;
+/// A run that was under way when a fault began is that fault's, microseconds.
+const SLACK_US: i64 = 200_000;
 /// What a fault may be blamed for goes on for so long after it, microseconds.
 const AFTER_US: i64 = 15_000_000;
 /// The period of the jobs that gaps are read from, microseconds.
@@ -33,31 +35,46 @@ pub(super) struct Line {
 /// By kind of fault.
 #[must_use]
 pub(super) fn lines(evidence: &Evidence, findings: &Findings) -> BTreeMap<Fault, Line> {
-    let begins = pulse(evidence);
     let mut lines: BTreeMap<Fault, Line> = BTreeMap::new();
-    for (index, done) in evidence.faults.iter().enumerate() {
-        // What follows belongs to the next fault, when that comes before this one's end.
-        let next = evidence.faults.get(index + 1).map_or(i64::MAX, |next| next.from);
-        let window = done.from..(done.until + AFTER_US).min(next);
-        let line = lines.entry(done.fault).or_default();
-        line.count += 1;
-        let within = |at: i64| window.contains(&at);
-        for starts in begins.values() {
-            let gaps = starts.windows(2).filter(|pair| {
-                let (last, first) = (pair[0].1, pair[1].1);
-                last < window.end && first > window.start
-            });
-            let longest = gaps.map(|pair| pair[1].1 - pair[0].1 - PERIOD_US).max().unwrap_or(0);
-            line.gap_s = line.gap_s.max(longest as f64 / 1e6);
-            line.late += starts
-                .iter()
-                .filter(|(fire, began)| began - fire > LATE_US && within(*fire))
-                .count();
+    for done in &evidence.faults {
+        lines.entry(done.fault).or_default().count += 1;
+    }
+    for starts in pulse(evidence).values() {
+        for pair in starts.windows(2) {
+            let ((_, last), (fire, began)) = (pair[0], pair[1]);
+            // A gap begins when the next run is missing, a late run at its fire time.
+            let gap = (began - last - PERIOD_US) as f64 / 1e6;
+            if let Some(line) = blamed(evidence, last + PERIOD_US, &mut lines) {
+                line.gap_s = line.gap_s.max(gap);
+            }
+            if let Some(line) =
+                blamed(evidence, fire, &mut lines).filter(|_| began - fire > LATE_US)
+            {
+                line.late += 1;
+            }
         }
-        line.lost += findings.lost.iter().filter(|(_, fire)| within(*fire)).count();
-        line.doubled += findings.doubled.iter().filter(|(_, fire)| within(*fire)).count();
+    }
+    for (_, fire) in &findings.lost {
+        blamed(evidence, *fire, &mut lines).iter_mut().for_each(|line| line.lost += 1);
+    }
+    for (_, fire) in &findings.doubled {
+        blamed(evidence, *fire, &mut lines).iter_mut().for_each(|line| line.doubled += 1);
     }
     lines
+}
+
+/// The line of the last fault that had begun by then, unless that was over long before.
+fn blamed<'a>(
+    evidence: &Evidence,
+    at: i64,
+    lines: &'a mut BTreeMap<Fault, Line>,
+) -> Option<&'a mut Line> {
+    let begun = evidence.faults.partition_point(|done| done.from <= at + SLACK_US);
+    let done = evidence.faults.get(begun.checked_sub(1)?)?;
+    if at > done.until + AFTER_US {
+        return None;
+    }
+    lines.get_mut(&done.fault)
 }
 
 /// Of each job that fires each second: fire times and first beginnings, in order of these.
@@ -82,5 +99,48 @@ pub(super) fn print(lines: &BTreeMap<Fault, Line>) {
         let Line { count, gap_s, late, lost, doubled } = line;
         let name = format!("{fault:?}");
         println!("{name:<16} {count:>5} {gap_s:>10.2} {late:>6} {lost:>5} {doubled:>8}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::faults::Done, super::ledger::Execution, *};
+
+    const SECOND: i64 = 1_000_000;
+
+    fn pulse_at(began: i64, fire: i64) -> Execution {
+        Execution {
+            pid: 1,
+            job: format!("apps/torture/jobs/{PULSE}-0"),
+            run: format!("r{fire}"),
+            attempt: 1,
+            fire,
+            began,
+            ended: Some(began),
+            well: true,
+        }
+    }
+
+    #[test]
+    fn a_gap_is_blamed_on_the_fault_that_began_before_it() {
+        let seconds = [(1, 1), (2, 2), (8, 3), (9, 9), (10, 10), (40, 40)];
+        let executions =
+            seconds.map(|(began, fire)| pulse_at(began * SECOND + 5, fire * SECOND)).to_vec();
+        let done = |fault, from, until| Done { fault, from: from * SECOND, until: until * SECOND };
+        let faults = vec![done(Fault::NodeKill9, 2, 3), done(Fault::LockSession, 9, 10)];
+        let evidence = Evidence {
+            runs: Vec::new(),
+            executions,
+            planned: Vec::new(),
+            faults,
+            by_hand: Vec::new(),
+            sessions: 1,
+            killed: Vec::new(),
+        };
+        let lines = lines(&evidence, &Findings::default());
+        let of = |fault: &Fault| (lines[fault].count, lines[fault].gap_s, lines[fault].late);
+        assert_eq!(of(&Fault::NodeKill9), (1, 5.0, 1));
+        // The last pulse came long after; nothing fired in between by any schedule.
+        assert_eq!(of(&Fault::LockSession), (1, 29.0, 0));
     }
 }

@@ -43,6 +43,7 @@ fn good() -> Evidence {
         planned: vec![planned],
         faults: Vec::new(),
         by_hand: vec![format!("apps/{APP}/runs/h")],
+        sessions: 1,
         killed: Vec::new(),
     }
 }

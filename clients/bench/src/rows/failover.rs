@@ -1,0 +1,49 @@
+//! B5: three schedulers, 2,000 fires a second, one of them dies, stands still or is cut off, or
+//! Postgres restarts. The torture harness with one fault of a kind after the other.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::stage::Settings;
+use crate::{
+    row::Row,
+    torture::{self, faults::Fault},
+};
+
+/// The faults of the bar.
+const FAULTS: [Fault; 5] =
+    [Fault::NodeKill9, Fault::NodeStop10, Fault::LockSession, Fault::PostgresCrash, Fault::NodeCut];
+/// Time for all of them.
+const LENGTH: Duration = Duration::from_secs(120);
+
+/// What may be said about it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Jobs that fire each second.
+    #[arg(long, default_value_t = 2_000)]
+    pub pulses: u32,
+    /// Sessions of each executor process.
+    #[arg(long, default_value_t = 1)]
+    pub sessions: u32,
+}
+
+/// Its table is the harness's own; there is no row.
+pub(super) async fn measure(settings: &Settings, args: &Args) -> Result<Vec<Row>> {
+    let torture = torture::Settings {
+        binary: settings.binary.clone(),
+        length: if settings.quick { Duration::from_secs(20) } else { LENGTH },
+        seed: rand::random(),
+        nodes: 3,
+        executors: 4,
+        sessions: args.sessions,
+        pulses: if settings.quick { 10 } else { args.pulses },
+        faults: FAULTS.to_vec(),
+        set: settings.set.clone(),
+        keep: false,
+    };
+    if !torture::run(&torture).await? {
+        bail!("fire times were lost or doubled, see above");
+    }
+    Ok(Vec::new())
+}
