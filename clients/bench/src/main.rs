@@ -31,6 +31,9 @@ struct Args {
     /// Where to write JSON.
     #[arg(long, global = true, default_value = "target/clawjob-bench")]
     json: PathBuf,
+    /// Say also what each statement cost Postgres, by pg_stat_statements.
+    #[arg(long, global = true)]
+    statements: bool,
     /// A setting of the scheduler, KEY=VALUE; may be repeated.
     #[arg(long, global = true)]
     set: Vec<String>,
@@ -76,6 +79,7 @@ fn measure(args: &Args, which: &Which) -> Result<bool> {
         binary: node::binary(args.scheduler.as_deref())?,
         quick: args.quick,
         set: args.set.clone(),
+        statements: args.statements,
     };
     println!("{}", host::describe());
     let runtime = tokio::runtime::Runtime::new()?;

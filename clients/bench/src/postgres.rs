@@ -67,16 +67,22 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts one that listens on `addresses`, IP addresses of this machine separated by commas.
+    /// Starts one that listens on `addresses`, IP addresses of this machine separated by commas,
+    /// with `more` settings after the committed ones.
     ///
     /// # Errors
     /// There is no Postgres here, or it does not start.
-    pub fn start(addresses: &str) -> Result<Self> {
+    pub fn start(addresses: &str, more: &str) -> Result<Self> {
         let first = addresses.split(',').next().unwrap_or_default();
         let port = TcpListener::bind((first, 0))?.local_addr()?.port();
         let bin = binaries()?;
         let mut command = keeper_command();
-        command.arg("keeper").arg(bin).arg(port.to_string()).arg(SETTINGS).arg(addresses);
+        command
+            .arg("keeper")
+            .arg(bin)
+            .arg(port.to_string())
+            .arg(format!("{SETTINGS}{more}"))
+            .arg(addresses);
         command.current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut shell = command.spawn().context("starting a shell for Postgres")?;

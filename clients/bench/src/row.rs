@@ -87,21 +87,12 @@ impl Row {
 
     /// The row for people.
     pub fn print(&self) {
-        let Self { late, cpu, machine, .. } = self;
+        let machine = &self.machine;
         println!("{}: {}", self.id, self.what);
-        println!("  runs {} in {:.1} s: {:.0}/s", self.runs, self.took_s, self.rate);
-        println!(
-            "  late ms: p50 {:.1}  p99 {:.1}  p999 {:.1}  max {:.1}  early {:.1}",
-            late.p50_ms, late.p99_ms, late.p999_ms, late.max_ms, late.early_ms
-        );
-        println!(
-            "  CPU us/run: scheduler {:.1}  Postgres {:.1}  swarm {:.1};  WAL {:.0} B/run",
-            cpu.scheduler_us, cpu.postgres_us, cpu.swarm_us, self.wal_bytes
-        );
-        println!(
-            "  resident {:.0} MiB (most {:.0});  lost {}  doubled {}",
-            self.resident_mib, self.resident_most_mib, self.lost, self.doubled
-        );
+        if self.runs > 0 {
+            self.print_runs();
+        }
+        println!("  resident {:.0} MiB (most {:.0})", self.resident_mib, self.resident_most_mib);
         for (name, value) in &self.more {
             println!("  {name} {value:.3}");
         }
@@ -112,6 +103,20 @@ impl Row {
             machine.load,
             if self.is_void() { "  VOID: others used the machine" } else { "" }
         );
+    }
+
+    fn print_runs(&self) {
+        let Self { late, cpu, .. } = self;
+        println!("  runs {} in {:.1} s: {:.0}/s", self.runs, self.took_s, self.rate);
+        println!(
+            "  late ms: p50 {:.1}  p99 {:.1}  p999 {:.1}  max {:.1}  early {:.1}",
+            late.p50_ms, late.p99_ms, late.p999_ms, late.max_ms, late.early_ms
+        );
+        println!(
+            "  CPU us/run: scheduler {:.1}  Postgres {:.1}  swarm {:.1};  WAL {:.0} B/run",
+            cpu.scheduler_us, cpu.postgres_us, cpu.swarm_us, self.wal_bytes
+        );
+        println!("  lost {}  doubled {}", self.lost, self.doubled);
     }
 }
 

@@ -114,7 +114,7 @@ impl Drop for Node {
 }
 
 fn spawn(dir: &Path, port: u16, args: &[String]) -> Child {
-    let mut child = Command::new(binary())
+    let mut child = Command::new(env!("CARGO_BIN_EXE_clawjob"))
         .arg("server")
         .arg("--data-dir")
         .arg(dir)
@@ -137,12 +137,6 @@ fn spawn(dir: &Path, port: u16, args: &[String]) -> Child {
     });
     up.recv_timeout(START_TIMEOUT).expect("the scheduler says that it listens");
     child
-}
-
-/// The binary of this build, or the one that a measurement names.
-fn binary() -> PathBuf {
-    std::env::var_os("CLAWJOB_LOAD_BINARY")
-        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_clawjob")), PathBuf::from)
 }
 
 fn free_port() -> u16 {

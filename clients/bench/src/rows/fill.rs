@@ -64,6 +64,7 @@ pub(super) async fn copies(
     for from in (1..=count).step_by(usize::try_from(STEP)?) {
         client.execute(&sql, &[&app, &from, &count.min(from + STEP - 1)]).await?;
     }
-    client.batch_execute("VACUUM (ANALYZE) job; CHECKPOINT").await?;
+    client.batch_execute("VACUUM (ANALYZE) job").await?;
+    client.batch_execute("CHECKPOINT").await?;
     Ok(())
 }

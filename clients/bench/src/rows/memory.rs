@@ -9,7 +9,10 @@ use super::{
     fill::{self, Schedules},
     stage::{Database, Settings, Stage},
 };
-use crate::{host, row::Row};
+use crate::{
+    host,
+    row::{Machine, Row},
+};
 
 const APP: &str = "many";
 /// Everything is loaded and the first fire seen within this time.
@@ -58,6 +61,7 @@ pub(super) async fn measure(settings: &Settings, args: &Args) -> Result<Vec<Row>
         what: format!("{schedules} schedules, of 1,440 kinds, and one that fires each second"),
         resident_mib: resident as f64 / 1_048_576.0,
         resident_most_mib: most as f64 / 1_048_576.0,
+        machine: Machine { load: host::load_average(), ..Machine::default() },
         more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         ..Row::default()
     }])

@@ -7,9 +7,11 @@ mod fill;
 mod growth;
 mod lateness;
 mod memory;
+mod remote;
 mod sessions;
 mod snapshot;
 pub mod stage;
+mod statements;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -30,6 +32,8 @@ pub enum Which {
     B4(sessions::Args),
     /// Gaps when one of three schedulers dies, stands still or is cut off.
     B5(failover::Args),
+    /// Executors at another scheduler than the jobs' owner.
+    B5b,
     /// The same fires a second from a thousand to a million schedules.
     B6,
     /// A snapshot that is held open.
@@ -50,6 +54,7 @@ impl Which {
             Self::B3(_) => "b3",
             Self::B4(_) => "b4",
             Self::B5(_) => "b5",
+            Self::B5b => "b5b",
             Self::B6 => "b6",
             Self::B7(_) => "b7",
             Self::B8 => "b8",
@@ -68,6 +73,7 @@ impl Which {
             Self::B3(args) => memory::measure(settings, args).await,
             Self::B4(args) => sessions::measure(settings, args).await,
             Self::B5(args) => failover::measure(settings, args).await,
+            Self::B5b => remote::measure(settings).await,
             Self::B6 => growth::measure(settings).await,
             Self::B7(args) => snapshot::measure(settings, args).await,
             Self::B8 => edits::measure(settings).await,

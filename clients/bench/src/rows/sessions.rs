@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::stage::{Database, Settings, Stage};
-use crate::{host, row::Row};
+use crate::{
+    host,
+    row::{Machine, Row},
+};
 
 const APP: &str = "crowd";
 /// All are connected within this time.
@@ -46,6 +49,7 @@ pub(super) async fn measure(settings: &Settings, args: &Args) -> Result<Vec<Row>
         what: format!("{executors} executors, idle; kill -9 and a start"),
         resident_mib: resident as f64 / 1_048_576.0,
         resident_most_mib: most as f64 / 1_048_576.0,
+        machine: Machine { load: host::load_average(), ..Machine::default() },
         more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         ..Row::default()
     }])

@@ -6,6 +6,7 @@ use anyhow::Result;
 use tempfile::TempDir;
 use tokio_postgres::Client;
 
+use super::statements;
 use crate::{
     admin::Admin,
     load::{self, Load},
@@ -51,6 +52,8 @@ pub struct Settings {
     pub quick: bool,
     /// Further `KEY=VALUE` settings of the scheduler.
     pub set: Vec<String>,
+    /// Say also which statements cost Postgres what; that itself costs it something.
+    pub statements: bool,
 }
 
 /// A database and schedulers on it.
@@ -63,6 +66,7 @@ pub struct Stage {
     pub client: Option<Client>,
     /// The server.
     pub postgres: Option<Postgres>,
+    statements: bool,
     // After the processes that use it.
     _dir: TempDir,
 }
@@ -75,7 +79,10 @@ impl Stage {
     pub async fn start(settings: &Settings, database: Database, nodes: usize) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("clawjob-bench-").tempdir()?;
         let postgres = match database {
-            Database::Postgres => Some(Postgres::start(LOOPBACK)?),
+            Database::Postgres if settings.statements => {
+                Some(Postgres::start(LOOPBACK, statements::SETTINGS)?)
+            }
+            Database::Postgres => Some(Postgres::start(LOOPBACK, "")?),
             Database::Sqlite => None,
         };
         let client = match &postgres {
@@ -97,16 +104,25 @@ impl Stage {
             })?);
         }
         let admin = Admin::new(&started[0].url(), &started[0].admin_token()?)?;
-        Ok(Self { nodes: started, admin, client, postgres, _dir: dir })
+        let statements = settings.statements && client.is_some();
+        Ok(Self { nodes: started, admin, client, postgres, statements, _dir: dir })
     }
 
-    /// A swarm for the app, connected.
+    /// A swarm for the app, connected, over all schedulers.
     ///
     /// # Errors
     /// It does not connect.
     pub async fn swarm(&self, app: &str, executors: u32) -> Result<Swarm> {
+        self.swarm_at(&self.nodes, app, executors).await
+    }
+
+    /// The same over some of the schedulers.
+    ///
+    /// # Errors
+    /// It does not connect.
+    pub async fn swarm_at(&self, nodes: &[Node], app: &str, executors: u32) -> Result<Swarm> {
         let mut swarm = Swarm::start(&swarm::Plan {
-            endpoints: self.nodes.iter().map(Node::url).collect(),
+            endpoints: nodes.iter().map(Node::url).collect(),
             token: self.admin.executor_token(app).await?,
             app: app.to_owned(),
             executors,
@@ -132,7 +148,21 @@ impl Stage {
     /// # Errors
     /// Something of the stage is gone. What was lost is no error but a figure.
     pub async fn run(&self, id: &'static str, app: &str, load: Load) -> Result<Row> {
-        let swarm = self.swarm(app, EXECUTORS).await?;
+        self.run_at(&self.nodes, id, app, load).await
+    }
+
+    /// The same with executors at some of the schedulers only.
+    ///
+    /// # Errors
+    /// As [`Stage::run`].
+    pub async fn run_at(
+        &self,
+        nodes: &[Node],
+        id: &'static str,
+        app: &str,
+        load: Load,
+    ) -> Result<Row> {
+        let swarm = self.swarm_at(nodes, app, EXECUTORS).await?;
         let start_us = now_us() + LEAD_US + i64::from(load.jobs) * 1_000_000 / MADE_PER_SECOND;
         self.admin.create_jobs(app, load.jobs(start_us)).await?;
         self.follow(id, swarm, load, start_us).await
@@ -147,11 +177,18 @@ impl Stage {
         start_us: i64,
     ) -> Result<Row> {
         until(start_us).await;
+        let client = self.client.as_ref().filter(|_| self.statements);
+        if let Some(client) = client {
+            statements::reset(client).await?;
+        }
         let meter = Meter::start(self.watched(&swarm), self.client.as_ref()).await?;
         let planned = Duration::from_millis(load.period_ms.unsigned_abs()) * load.times;
         tokio::time::sleep(planned).await;
         let last = wait_for_all(&mut swarm, load.fires()).await?;
         let cost = meter.stop(self.client.as_ref()).await?;
+        if let Some(client) = client {
+            statements::print(client, last.fires).await?;
+        }
         let row = Row { id, what: describe(load), runs: load.fires(), ..Row::default() };
         Ok(self.fill(row, &last, &cost, start_us))
     }

@@ -16,7 +16,7 @@ use clawjob_proto::v1::{
 use rand::Rng as _;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Status, Streaming, transport::Channel};
+use tonic::{Code, Request, Status, Streaming, transport::Channel};
 
 use super::Shared;
 use crate::now_us;
@@ -57,9 +57,8 @@ pub(super) async fn serve(shared: Arc<Shared>, number: u32) {
     let mut breaks = 0;
     loop {
         let before = executor.heartbeats;
-        let outcome = executor.session().await;
-        if let Err(fault) = outcome
-            && !matches!(fault.code(), tonic::Code::Unavailable | tonic::Code::ResourceExhausted)
+        if let Err(fault) = executor.session().await
+            && is_lasting(fault.code())
         {
             eprintln!("executor {number}: {fault}");
         }
@@ -71,6 +70,17 @@ pub(super) async fn serve(shared: Arc<Shared>, number: u32) {
         let wait = rand::rng().random_range(0..=cap);
         tokio::time::sleep(Duration::from_millis(wait)).await;
     }
+}
+
+/// Whether the contract says that trying again does not help. It is tried all the same.
+fn is_lasting(code: Code) -> bool {
+    use Code::{
+        FailedPrecondition, InvalidArgument, PermissionDenied, Unauthenticated, Unimplemented,
+    };
+    matches!(
+        code,
+        FailedPrecondition | InvalidArgument | PermissionDenied | Unauthenticated | Unimplemented
+    )
 }
 
 impl Executor {

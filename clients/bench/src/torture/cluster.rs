@@ -69,7 +69,7 @@ impl Cluster {
         let wires = wires(settings.nodes);
         let here = wires.iter().flatten().map(|wire| wire.here.as_str());
         let addresses: Vec<&str> = std::iter::once(LOOPBACK).chain(here).collect();
-        let postgres = Postgres::start(&addresses.join(","))?;
+        let postgres = Postgres::start(&addresses.join(","), "")?;
         let (mut nodes, mut links, mut admins) = (Vec::new(), Vec::new(), Vec::new());
         let mut wires = wires.into_iter().flatten();
         for number in 0..settings.nodes {
