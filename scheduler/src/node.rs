@@ -174,7 +174,8 @@ impl Presence {
         Self { store, clock, row }
     }
 
-    /// Measures the offset to the database's clock and corrects this node's by it.
+    /// Measures the offset to the database's clock and corrects this node's as far as the answer
+    /// contradicts it.
     ///
     /// # Errors
     /// The store's.
@@ -188,9 +189,7 @@ impl Presence {
         if round_trip > ROUND_TRIP_MAX {
             return Ok(());
         }
-        // What is left to correct, beyond the correction in force.
-        let rest = theirs - (before + round_trip / 2);
-        let offset = self.row.clock_offset_us + rest.num_microseconds().unwrap_or(0);
+        let offset = self.row.clock_offset_us + excess(theirs, before, round_trip);
         self.row.clock_offset_us = offset;
         self.clock.correct(TimeDelta::microseconds(offset));
         if TimeDelta::microseconds(offset).abs() > OFFSET_WARN {
@@ -232,5 +231,29 @@ impl Presence {
         let oldest = board.oldest_waiting();
         self.row.lag = oldest.and_then(|due| (now - due).to_std().ok()).unwrap_or_default();
         self.store.put_node(&self.row).await
+    }
+}
+
+/// How far a clock is off that showed `before` when the database was asked for its own: the least
+/// that the answer allows. It was given at some moment of the round trip, and on a busy machine not
+/// in its middle; a correction within these bounds would move a clock that may well be right.
+fn excess(theirs: DateTime<Utc>, before: DateTime<Utc>, round_trip: TimeDelta) -> i64 {
+    let (least, most) = (theirs - (before + round_trip), theirs - before);
+    TimeDelta::zero().clamp(least, most).num_microseconds().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_moved_only_as_far_as_the_answer_contradicts_it() {
+        let before = DateTime::from_timestamp(1_800_000_000, 0).expect("in range");
+        let ms = TimeDelta::milliseconds;
+        let asked = |theirs| excess(before + theirs, before, ms(80));
+        // Given early or late in the round trip: the clocks may be the same.
+        assert_eq!([asked(ms(0)), asked(ms(1)), asked(ms(80))], [0, 0, 0]);
+        assert_eq!(asked(ms(85)), 5_000, "the database's is ahead by 5 ms at least");
+        assert_eq!(asked(ms(-3)), -3_000, "it is behind by 3 ms at least");
     }
 }
