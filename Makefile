@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test conformance soak build lint setup clean-data
+.PHONY: demo test conformance soak build lint setup screenshots clean-data
 
 # The scheduler on its embedded store, a demo executor and four jobs. Ctrl-C ends all.
 demo:
@@ -31,6 +31,11 @@ lint:
 # Installs what the tests need where it is missing: Debian packages, else it says what to install.
 setup:
 	@.ci/setup
+
+# Pictures of every page of the console in both themes, in ./screenshots.
+screenshots: setup build
+	@CLAWJOB_TEST_BINARY="$$(cd "$${CARGO_TARGET_DIR:-target}" && pwd)/release/clawjob" \
+		node scheduler/tests/console/screenshots.js screenshots 2
 
 clean-data:
 	@rm -rf clawjob-data

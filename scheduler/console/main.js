@@ -3,53 +3,84 @@ import { html, render, useEffect } from "./lib/dom.js";
 import { t } from "./lib/i18n.js";
 import { forgetLists } from "./lib/list.js";
 import { applyPrefs, prefs } from "./lib/prefs.js";
-import { useRoute } from "./lib/router.js";
+import { route, useRoute } from "./lib/router.js";
 import { begin, session } from "./lib/session.js";
-import { useStore } from "./lib/store.js";
-import { Empty } from "./parts/basics.js";
+import { store, useStore } from "./lib/store.js";
+import { Empty, Loading } from "./parts/basics.js";
 import { Shell } from "./parts/shell.js";
-import { Access } from "./pages/access.js";
-import { Alarms } from "./pages/alarms.js";
-import { Cluster } from "./pages/cluster.js";
-import { Executor } from "./pages/executor.js";
-import { Executors } from "./pages/executors.js";
-import { Forecast } from "./pages/forecast.js";
-import { Home } from "./pages/home.js";
-import { Job } from "./pages/job.js";
-import { JobForm } from "./pages/jobform.js";
-import { Jobs } from "./pages/jobs.js";
-import { Run } from "./pages/run.js";
-import { Runs } from "./pages/runs.js";
 import { SignIn } from "./pages/signin.js";
 
+/** @typedef {(parts: string[]) => any} Draw */
+
 /**
- * The page of an address.
- * @param {string[]} parts
+ * The pages by the first part of their address. Each is loaded when it is first asked for.
+ * @type {Record<string, () => Promise<Draw>>}
  */
-function page([first = "", app = "", id = "", sub = ""]) {
-  switch (first) {
-    case "":
-      return html`<${Home} />`;
-    case "jobs":
+const PAGES = {
+  "": async () => {
+    const { Home } = await import("./pages/home.js");
+    return () => html`<${Home} />`;
+  },
+  jobs: async () => {
+    const [{ Jobs }, { Job }, { JobForm }] = await Promise.all([
+      import("./pages/jobs.js"), import("./pages/job.js"), import("./pages/jobform.js")]);
+    return ([, app, id, sub]) => {
       if (!app) return html`<${Jobs} />`;
       if (!id) return html`<${JobForm} key="new" />`;
-      if (sub === "edit") return html`<${JobForm} key=${`${app}/${id}`} app=${app} id=${id} />`;
-      return html`<${Job} key=${`${app}/${id}`} app=${app} id=${id} tab=${sub} />`;
-    case "runs":
-      return id ? html`<${Run} key=${id} app=${app} id=${id} />` : html`<${Runs} />`;
-    case "forecast":
-      return html`<${Forecast} />`;
-    case "executors":
-      return id ? html`<${Executor} key=${id} app=${app} id=${id} />` : html`<${Executors} />`;
-    case "cluster":
-      return html`<${Cluster} />`;
-    case "alarms":
-      return html`<${Alarms} tab=${app} />`;
-    case "access":
-      return html`<${Access} tab=${app} />`;
-    default:
-      return html`<${Empty} title=${t("page.none")} hint=${t("page.noneHint")} />`;
-  }
+      const key = `${app}/${id}`;
+      if (sub === "edit") return html`<${JobForm} key=${key} app=${app} id=${id} />`;
+      return html`<${Job} key=${key} app=${app} id=${id} tab=${sub} />`;
+    };
+  },
+  runs: async () => {
+    const [{ Runs }, { Run }] = await Promise.all([
+      import("./pages/runs.js"), import("./pages/run.js")]);
+    return ([, app, id]) => (id ? html`<${Run} key=${id} app=${app} id=${id} />` :
+      html`<${Runs} />`);
+  },
+  forecast: async () => {
+    const { Forecast } = await import("./pages/forecast.js");
+    return () => html`<${Forecast} />`;
+  },
+  executors: async () => {
+    const [{ Executors }, { Executor }] = await Promise.all([
+      import("./pages/executors.js"), import("./pages/executor.js")]);
+    return ([, app, id]) =>
+      (id ? html`<${Executor} key=${id} app=${app} id=${id} />` : html`<${Executors} />`);
+  },
+  cluster: async () => {
+    const { Cluster } = await import("./pages/cluster.js");
+    return () => html`<${Cluster} />`;
+  },
+  alarms: async () => {
+    const { Alarms } = await import("./pages/alarms.js");
+    return ([, tab]) => html`<${Alarms} tab=${tab} />`;
+  },
+  access: async () => {
+    const { Access } = await import("./pages/access.js");
+    return ([, tab]) => html`<${Access} tab=${tab} />`;
+  },
+};
+
+/** @type {import("./lib/store.js").Store<Record<string, Draw>>} */
+const loaded = store({});
+
+/** @param {string} first */
+async function load(first) {
+  const draw = await PAGES[first]();
+  loaded.set({ ...loaded.get(), [first]: draw });
+}
+
+/** The page of an address. @param {{ parts: string[] }} props */
+function Page({ parts }) {
+  const [first = ""] = parts;
+  const draw = useStore(loaded)[first];
+  useEffect(() => {
+    if (!draw && PAGES[first]) load(first);
+  }, [first, Boolean(draw)]);
+  if (draw) return draw(parts);
+  if (PAGES[first]) return html`<${Loading} />`;
+  return html`<${Empty} title=${t("page.none")} hint=${t("page.noneHint")} />`;
 }
 
 /** @param {string[]} parts */
@@ -68,10 +99,12 @@ function App() {
   // Lists of one viewer are not another's.
   useEffect(forgetLists, [principal]);
   if (state !== "in") return html`<${SignIn} />`;
-  return html`<${Shell}>${page(parts)}<//>`;
+  return html`<${Shell}><${Page} parts=${parts} /><//>`;
 }
 
 applyPrefs();
+// The page is on its way while the server is asked who looks at it.
+load(route.get().parts[0] ?? "").catch(() => {});
 begin();
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 root.replaceChildren();

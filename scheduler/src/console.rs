@@ -37,7 +37,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
 ];
 
 /// Media types by the end of a name; files that end otherwise are not served.
-const TYPES: [(&str, &str); 11] = [
+const TYPES: [(&str, &str); 13] = [
     ("html", "text/html; charset=utf-8"),
     ("js", "text/javascript; charset=utf-8"),
     ("mjs", "text/javascript; charset=utf-8"),
@@ -48,6 +48,8 @@ const TYPES: [(&str, &str); 11] = [
     ("ico", "image/x-icon"),
     ("woff2", "font/woff2"),
     ("txt", "text/plain; charset=utf-8"),
+    ("md", "text/markdown; charset=utf-8"),
+    ("ts", "text/plain; charset=utf-8"),
     ("webmanifest", "application/manifest+json"),
 ];
 

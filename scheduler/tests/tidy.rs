@@ -232,6 +232,19 @@ fn ids_of(name: &str) -> Vec<String> {
     name.split('_').take_while(is_id).map(str::to_uppercase).collect()
 }
 
+/// The ids of the console's tests, whose names are sentences: `test("r73 30 jobs switched …`.
+fn console_ids() -> Vec<String> {
+    let tests = fs::read_dir(root().join("tests/console")).expect("the console's tests");
+    let files = tests.map(|entry| entry.expect("an entry").path());
+    let texts = files.filter(|path| path.extension().is_some_and(|end| end == "js"));
+    let texts = texts.map(|path| fs::read_to_string(path).expect("readable"));
+    let ids = |text: String| -> Vec<String> {
+        let names = text.lines().filter_map(|line| line.strip_prefix("test(\""));
+        names.flat_map(|name| ids_of(&name.replace(' ', "_"))).collect()
+    };
+    texts.flat_map(ids).collect()
+}
+
 #[test]
 fn each_behaviour_has_a_test_that_carries_its_id() {
     let mut shown: Vec<String> = Vec::new();
@@ -242,6 +255,7 @@ fn each_behaviour_has_a_test_that_carries_its_id() {
             shown.extend(names.flat_map(|(_, name)| ids_of(name.split('(').next().unwrap_or(""))));
         }
     }
+    shown.extend(console_ids());
     let listed = behaviours();
     let mut faults = Vec::new();
     for (at, (id, place, pending)) in listed.iter().enumerate() {
@@ -249,7 +263,7 @@ fn each_behaviour_has_a_test_that_carries_its_id() {
         if listed[..at].iter().any(|(other, ..)| other == id) {
             faults.push(format!("{id} is listed twice"));
         }
-        if *place == "here" && !pending && !has_test {
+        if ["here", "console"].contains(place) && !pending && !has_test {
             faults.push(format!("{id} has no test: a fn named {}_...", id.to_lowercase()));
         }
         if *pending && has_test {

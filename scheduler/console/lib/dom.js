@@ -1,13 +1,13 @@
 // The view library in one place: tagged templates over preact, and its hooks.
-import { Component, Fragment, createContext, h, render } from "../vendor/preact.js";
+import { cloneElement, h, render } from "../vendor/preact.js";
 import htm from "../vendor/htm.js";
 
 /** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
 export const html = htm.bind(h);
-export { Component, Fragment, createContext, render };
+export { cloneElement, render };
 export {
-  useContext,
   useEffect,
+  useId,
   useLayoutEffect,
   useMemo,
   useRef,

@@ -6,7 +6,7 @@ import { instant } from "./time.js";
 
 export const HOUR_MS = 3_600_000;
 /** Fires that are looked at. */
-const FIRES_MAX = 20_000;
+const FIRES_MAX = 10_000;
 /** Jobs of a name, and fires of one schedule, that are looked at. */
 const JOBS_MAX = 40;
 const PREVIEW_MAX = 500;
@@ -46,13 +46,15 @@ export async function firesNamed(text, app, hours) {
     .filter((schedule) => !["none", "delay"].includes(kindOf(schedule)))
     .map(async (schedule) => {
       /** @type {pb.PreviewScheduleResponse} */
-      const { fireTimes = [] } = await call("JobService/PreviewSchedule", { schedule, count: PREVIEW_MAX });
+      const { fireTimes = [] } = await call("JobService/PreviewSchedule",
+        { schedule, count: PREVIEW_MAX });
       const last = instant(fireTimes.at(-1));
       if (fireTimes.length === PREVIEW_MAX && last < end) until = Math.min(until || last, last);
       return fireTimes.map((fireTime) =>
         ({ job: job.name, fireTime, timeZone: schedule.timeZone, handler: job.handler }));
     }));
-  const fires = (await Promise.all(each)).flat().filter((fire) => instant(fire.fireTime) < (until || end));
+  const fires = (await Promise.all(each)).flat().filter((fire) =>
+    instant(fire.fireTime) < (until || end));
   fires.sort((a, b) => instant(a.fireTime) - instant(b.fireTime));
   return { fires, until };
 }

@@ -36,13 +36,16 @@ export const forgetLists = () => kept.clear();
 
 /**
  * @template {object} T
- * @param {{ method: string, body: object, field: string, count?: number, idOf?: (row: T) => string }} of
+ * @param {{
+ *   method: string, body: object, field: string, count?: number, idOf?: (row: T) => string,
+ * }} of
  *   `count`: rows to begin with
  */
 export function useList({ method, body, field, count = PAGE, idOf = nameOf }) {
   const key = JSON.stringify([method, body]);
   /** @returns {Rows<T>} */
-  const begin = () => kept.get(key) ?? { rows: [], next: "", loading: true, error: null, fresh: [] };
+  const begin = () => kept.get(key) ??
+    { rows: [], next: "", loading: true, error: null, fresh: [] };
   const [state, setState] = useState(begin);
   const now = useRef({ key, state });
   /** @param {Rows<T>} next @param {string} [of] */
@@ -91,8 +94,7 @@ export function useList({ method, body, field, count = PAGE, idOf = nameOf }) {
     const first = begin();
     now.current = { key, state: first };
     setState(first);
-    if (first.rows.length === 0) reload(stop.signal);
-    else refresh(stop.signal);
+    reload(stop.signal);
     return () => stop.abort();
   }, [key]);
 

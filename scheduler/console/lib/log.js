@@ -77,7 +77,8 @@ export class Log {
   asText() {
     const lines = this.all.map(({ record = {} }) => {
       const fields = Object.entries(record.fields ?? {}).map(([key, value]) => ` ${key}=${value}`);
-      return `${record.time ?? ""} ${levelOf(record.level).padEnd(5)} ${record.message ?? ""}${fields.join("")}`;
+      return `${record.time ?? ""} ${levelOf(record.level).padEnd(5)} ${record.message ??
+        ""}${fields.join("")}`;
     });
     return `${lines.join("\n")}\n`;
   }

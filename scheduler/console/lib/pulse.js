@@ -11,6 +11,8 @@ const DAY_MS = 24 * HOUR_MS;
 /** Runs of the last hour that are looked at, and bad ends of a day that are counted. */
 const RECENT_MAX = 5000;
 const TROUBLED_MAX = 5000;
+/** Runs that are kept at all: of a busier hour only its end is. */
+const KEPT_MAX = 20_000;
 /** Changes that come faster are shown together. */
 const DRAW_MS = 500;
 /** Jobs whose last run is looked up one by one. */
@@ -85,7 +87,8 @@ export class Pulse {
       for (const run of /** @type {pb.Run[]} */ (recent.items)) {
         if (!this.recent.has(run.name ?? "")) this.recent.set(run.name ?? "", run);
       }
-      for (const run of /** @type {pb.Run[]} */ (troubled.items)) this.troubled.set(run.name ?? "", run);
+      for (const run of /** @type {pb.Run[]} */ (troubled.items)) this.troubled.set(run.name ?? "",
+        run);
       const oldest = /** @type {pb.Run | undefined} */ (recent.items.at(-1));
       if (recent.more && oldest?.createTime) this.since = Date.parse(oldest.createTime);
       this.troubledMore = troubled.more;
@@ -122,6 +125,17 @@ export class Pulse {
     for (const [name, run] of this.troubled) {
       if (Date.parse(run.createTime ?? "") < day) this.troubled.delete(name);
     }
+    if (this.recent.size > KEPT_MAX) this.shorten();
+  }
+
+  /** Lets go of the older half of the runs that have ended. */
+  shorten() {
+    const ended = [...this.recent].filter(([, run]) => !isOpen(stateOf(run.state)));
+    ended.sort(([, a], [, b]) => endOf(a) - endOf(b));
+    const half = Math.floor(ended.length / 2);
+    for (const [name] of ended.slice(0, half)) this.recent.delete(name);
+    const oldest = ended[half];
+    if (oldest) this.since = Math.max(this.since, endOf(oldest[1]));
   }
 
   /** @param {string[]} states */

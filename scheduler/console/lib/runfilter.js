@@ -28,7 +28,8 @@ const MINUTE_MS = 60_000;
 export async function runOfId(text, apps) {
   const id = idOf(text);
   if (!ULID.test(id)) return "";
-  const named = text.startsWith("apps/") ? [appOf(text)] : text.includes("/") ? [text.split("/")[0]] : apps;
+  const named = text.startsWith("apps/") ? [appOf(text)] : text.includes("/") ?
+    [text.split("/")[0]] : apps;
   for (const app of named) {
     const name = `apps/${app}/runs/${id.toUpperCase()}`;
     try {
@@ -52,7 +53,8 @@ export async function jobsNamed(text, app) {
   if (second) return [`apps/${first}/jobs/${second}`];
   const filter = `name : ${quoted(text)}`;
   /** @type {pb.ListJobsResponse} */
-  const page = await call("JobService/ListJobs", { parent: parentOf(app), filter, pageSize: JOBS_MAX });
+  const page = await call("JobService/ListJobs",
+    { parent: parentOf(app), filter, pageSize: JOBS_MAX });
   return (page.jobs ?? []).map((job) => job.name ?? "");
 }
 

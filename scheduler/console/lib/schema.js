@@ -63,7 +63,8 @@ export function fieldsOf(text) {
       title: typeof schema.title === "string" ? schema.title : "",
       hint: typeof schema.description === "string" ? schema.description : "",
       required: required.has(name),
-      choices: Array.isArray(schema.enum) ? schema.enum.filter((/** @type {any} */ v) => v !== null).map(String) : [],
+      choices: Array.isArray(schema.enum) ?
+        schema.enum.filter((/** @type {any} */ v) => v !== null).map(String) : [],
       placeholder: schema.default === undefined ? "" : JSON.stringify(schema.default),
     };
   });
@@ -72,7 +73,8 @@ export function fieldsOf(text) {
 /** @param {any} schema @returns {Field["kind"]} */
 function kindOf(schema) {
   if (Array.isArray(schema.enum)) {
-    return schema.enum.every((/** @type {any} */ v) => v === null || typeof v === "string") ? "choice" : "json";
+    return schema.enum.every((/** @type {any} */ v) => v === null || typeof v === "string") ?
+      "choice" : "json";
   }
   const types = [schema.type].flat().filter((type) => type !== "null");
   switch (types.length === 1 ? types[0] : "") {
@@ -95,4 +97,5 @@ function kindOf(schema) {
  * @param {any} value
  */
 export const missing = (fields, value) =>
-  fields.filter((field) => field.required && value?.[field.name] === undefined).map((field) => field.name);
+  fields.filter((field) => field.required && value?.[field.name] === undefined).map((field) =>
+    field.name);

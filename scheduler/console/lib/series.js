@@ -2,6 +2,7 @@
 import { FAILED, lateness, stateOf } from "./runs.js";
 
 const STEP_MS = 60_000;
+const SHORTEST_MS = 10 * STEP_MS;
 
 /**
  * Per minute of fire time: all fires, those not made or made badly, those made badly.
@@ -53,4 +54,16 @@ export function latenesses(runs, from, to) {
     median: each((all) => all[Math.floor((all.length - 1) / 2)]),
     worst: each((all) => all[all.length - 1]),
   };
+}
+
+/**
+ * Where a plot begins: with the first run that is known, but not so late that it shows next to
+ * nothing.
+ * @param {Iterable<pb.Run>} runs
+ * @param {number} since
+ */
+export function begin(runs, since) {
+  let first = Date.now() - SHORTEST_MS;
+  for (const run of runs) first = Math.min(first, Date.parse(run.fireTime ?? run.createTime ?? ""));
+  return Math.max(since, first);
 }

@@ -151,7 +151,8 @@ export function writeLength(text) {
   if (total !== Math.floor(total)) return `${total}s`;
   let rest = total;
   let out = "";
-  for (const [unit, size] of /** @type {[string, number][]} */ ([["d", 86400], ["h", 3600], ["m", 60]])) {
+  for (const [unit, size] of /** @type {[string, number][]} */ (
+    [["d", 86400], ["h", 3600], ["m", 60]])) {
     if (rest >= size) out += `${Math.floor(rest / size)}${unit}`;
     rest %= size;
   }
@@ -176,5 +177,9 @@ export function wallClock(text, zone) {
   return guess;
 }
 
-/** An instant as a field of type datetime-local takes it. @param {number} ms @param {string} zone */
+/**
+ * An instant as a field of type datetime-local takes it.
+ * @param {number} ms
+ * @param {string} zone
+ */
 export const wallText = (ms, zone) => `${dateOf(ms, zone)}T${clockOf(ms, zone)}`;

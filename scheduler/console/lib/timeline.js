@@ -11,11 +11,17 @@ import { instant } from "./time.js";
  * @property {pb.Failure} [failure]
  */
 
-/** @typedef {{ from: number, to: number, kind: "spread" | "wait" | "sent" | "run", tone: string }} Span */
+/**
+ * @typedef {{
+ *   from: number, to: number, kind: "spread" | "wait" | "sent" | "run", tone: string,
+ * }} Span
+ */
 
-const OUTCOMES = { SUCCEEDED: "ok", FAILED: "bad", CANCELED: "off", TIMED_OUT: "late", LOST: "lost" };
+const OUTCOMES = { SUCCEEDED: "ok", FAILED: "bad", CANCELED: "off", TIMED_OUT: "late",
+  LOST: "lost" };
 /** @param {string | undefined} outcome */
-export const outcomeOf = (outcome) => (outcome ?? "").replace("OUTCOME_", "").replace("UNSPECIFIED", "");
+const outcomeOf = (outcome) =>
+  (outcome ?? "").replace("OUTCOME_", "").replace("UNSPECIFIED", "");
 /** @param {string} outcome */
 const toneOf = (outcome) => OUTCOMES[/** @type {keyof typeof OUTCOMES} */ (outcome)] ?? "run";
 
@@ -31,7 +37,8 @@ export function happenings(run) {
   add(run.createTime, "created", { values: { by: run.triggeredBy ?? "" } });
   add(run.fireTime, "fire");
   if (run.dueTime !== run.fireTime && run.attempt === 1) add(run.dueTime, "due");
-  for (const attempt of run.attempts ?? []) {
+  // A run that is split has an attempt that nobody was sent: its shards are.
+  for (const attempt of (run.attempts ?? []).filter((one) => one.executor)) {
     const values = { n: attempt.number ?? 0 };
     const { executor } = attempt;
     add(attempt.dispatchTime, "sent", { values, executor });
@@ -71,7 +78,8 @@ export function spans(run, now) {
     if (sent && (started || ended)) {
       parts.push({ from: sent, to: started || ended, kind: "sent", tone: "plain" });
     }
-    if (started) parts.push({ from: started, to: ended, kind: "run", tone: toneOf(outcomeOf(attempt.outcome)) });
+    if (started) parts.push({ from: started, to: ended, kind: "run",
+      tone: toneOf(outcomeOf(attempt.outcome)) });
     rows.push({ number: attempt.number ?? 0, executor: attempt.executor ?? "", spans: parts });
     waitedSince = ended;
   }

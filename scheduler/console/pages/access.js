@@ -10,7 +10,8 @@ import { Users } from "./access/users.js";
 
 /** @param {{ tab: string }} props */
 export function Access({ tab }) {
-  if (!can("ADMIN")) return html`<${Empty} title=${t("access.notYours")} hint=${t("access.notYoursHint")} />`;
+  if (!can("ADMIN")) return html`<${Empty} title=${t("access.notYours")}
+    hint=${t("access.notYoursHint")} />`;
   const everywhere = can("ADMIN", "*");
   const at = tab || (everywhere ? "users" : "tokens");
   const tabs = ["users", "tokens", "audit"].filter((one) => one !== "users" || everywhere);

@@ -3,7 +3,7 @@ import { html, useMemo } from "../lib/dom.js";
 import { useEvery } from "../lib/every.js";
 import { t } from "../lib/i18n.js";
 import { useList } from "../lib/list.js";
-import { allOf, appOf, idOf, parentOf, quoted, shortOf } from "../lib/names.js";
+import { allOf, appOf, parentOf, quoted, shortOf } from "../lib/names.js";
 import { href, useRoute } from "../lib/router.js";
 import { call } from "../lib/rpc.js";
 import { can } from "../lib/session.js";
@@ -11,7 +11,7 @@ import { Button, ButtonLink, Empty, PageHead, Tabs } from "../parts/basics.js";
 import { sayFault } from "../parts/dialog.js";
 import { ClearFilters, Pick, PickApp } from "../parts/filters.js";
 import { Rules } from "./alarms/rules.js";
-import { JobLink, RunLink } from "../parts/state.js";
+import { RunLink } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 import { When, ZoneNote } from "../parts/when.js";
 
@@ -50,37 +50,45 @@ function Raised() {
         options=${CONDITIONS.map((one) => [one, t(`condition.${one}`)])} />
       <${ClearFilters} names=${FILTERS} /><${ZoneNote} /></div>
     <${Table} label=${t("alarms.raised")} list=${list} columns=${columns}
-      empty=${html`<${Empty} title=${t(seen === "no" ? "alarms.noneOpen" : "alarms.none")} hint=${t("alarms.noneHint")}>
+      empty=${html`<${Empty} title=${t(seen === "no" ? "alarms.noneOpen" : "alarms.none")}
+        hint=${t("alarms.noneHint")}>
         <${ButtonLink} href=${href("/alarms/rules")}>${t("alarms.rules")}<//><//>`} />`;
 }
 
-/** @param {(alarm: pb.Alarm) => unknown} patch @returns {import("../parts/table.js").Column<pb.Alarm>[]} */
+/**
+ * @param {(alarm: pb.Alarm) => unknown} patch
+ * @returns {import("../parts/table.js").Column<pb.Alarm>[]}
+ */
 function columnsOf(patch) {
   return [
-    { id: "time", label: t("alarm.time"), cell: (one) => html`<${When} at=${one.fireTime} bare rel />` },
-    { id: "what", label: t("alarm.message"), class: "first why", cell: (one) => html`<span>${one.message}</span>` },
-    { id: "subject", label: t("alarm.subject"), cell: (one) => html`<${Subject} name=${one.subject} />` },
+    { id: "time", label: t("alarm.time"), cell: (one) =>
+      html`<${When} at=${one.fireTime} bare rel />` },
+    { id: "what", label: t("alarm.message"), class: "first", cell: (one) =>
+      html`<span class="name">${one.subject}</span><span class="under">${one.message}</span>` },
+    { id: "run", label: t("word.run"), cell: (one) => html`<${RunOf} message=${one.message} />` },
     { id: "rule", label: t("alarm.rule"), cell: (one) => shortOf(one.rule) },
     { id: "sent", label: t("alarm.deliveries"), cell: (one) => html`${one.deliveries ?? 0}
       ${one.lastDeliveryError && html`<span class="under bad">${one.lastDeliveryError}</span>`}` },
-    { id: "seen", label: t("alarms.seen"), cell: (one) => html`<${Seen} alarm=${one} patch=${patch} />` },
+    { id: "seen", label: t("alarms.seen"), cell: (one) =>
+      html`<${Seen} alarm=${one} patch=${patch} />` },
   ];
 }
 
-/** @param {{ name: string | undefined }} props */
-function Subject({ name = "" }) {
-  if (name.includes("/runs/")) return html`<${RunLink} name=${name} />`;
-  if (name.includes("/jobs/")) return html`<${JobLink} name=${name} />`;
-  return idOf(name);
+/** The run that an alarm is about: its message names it. @param {{ message?: string }} props */
+function RunOf({ message = "" }) {
+  const [name] = /apps\/[^/\s]+\/runs\/\w+/.exec(message) ?? [];
+  return name ? html`<${RunLink} name=${name} />` : html`<span class="none">–</span>`;
 }
 
 /** @param {{ alarm: pb.Alarm, patch: (alarm: pb.Alarm) => unknown }} props */
 function Seen({ alarm, patch }) {
   const { name = "" } = alarm;
   if (alarm.acknowledgeTime) {
-    return html`<span class="minor">${alarm.acknowledgedBy} <${When} at=${alarm.acknowledgeTime} bare /></span>`;
+    return html`<span class="minor">
+      ${alarm.acknowledgedBy} <${When} at=${alarm.acknowledgeTime} bare /></span>`;
   }
   if (!can("OPERATOR", appOf(name))) return html`<span class="none">–</span>`;
-  const act = () => call("AlarmService/AcknowledgeAlarm", { name }).then((/** @type {any} */ next) => patch(next), sayFault);
+  const act = () => call("AlarmService/AcknowledgeAlarm", { name }).then(
+    (/** @type {any} */ next) => patch(next), sayFault);
   return html`<${Button} icon="ok" onClick=${act}>${t("alarm.acknowledge")}<//>`;
 }

@@ -17,8 +17,10 @@ const OFFSET_S = 2;
 const LAG_S = 5;
 
 export function Cluster() {
-  const asked = useAsk(() => /** @type {Promise<pb.Cluster>} */ (call("ClusterService/GetCluster")), [], LIVE_MS);
-  const info = useAsk(() => /** @type {Promise<pb.ServerInfo>} */ (call("ClusterService/GetServerInfo")), []).value;
+  const asked = useAsk(() =>
+    /** @type {Promise<pb.Cluster>} */ (call("ClusterService/GetCluster")), [], LIVE_MS);
+  const info = useAsk(() =>
+    /** @type {Promise<pb.ServerInfo>} */ (call("ClusterService/GetServerInfo")), []).value;
   const cluster = asked.value;
   if (!cluster) {
     return html`<${PageHead} title=${t("page.cluster")} />${asked.error
@@ -38,7 +40,8 @@ export function Cluster() {
       ]} /><//>
       <${Panel} title=${t("node.partitions")}><${Partitions} nodes=${nodes} /><//>
     </div>
-    ${nodes.map((node) => html`<${NodePanel} key=${node.name} node=${node} again=${asked.again} />`)}`;
+    ${nodes.map((node) => html`<${NodePanel} key=${node.name} node=${node} again=${asked.again}
+      />`)}`;
 }
 
 /** Who holds which share of the jobs. @param {{ nodes: pb.Node[] }} props */
@@ -50,9 +53,13 @@ function Partitions({ nodes }) {
   return html`<div class="partitions" role="img" aria-label=${t("cluster.partitionsWords",
       { n: holder.filter((at) => at !== -1).length, all: PARTITIONS })}>${holder.map((at, share) =>
       html`<span key=${share} class=${at === -1 ? "share free" : `share share-${(at ?? 0) % 6}`}
-        title=${`${share}: ${at === -1 ? t("cluster.nobody") : holders[at ?? 0].name}`}></span>`)}</div>
-    <ul class="plain legend">${holders.map((node, at) => html`<li key=${node.name}><span class=${`share share-${at % 6}`}></span>
-      <span class="mono">${(node.name ?? "").replace("nodes/", "")}</span> ${number(node.partitions?.length ?? 0)}</li>`)}</ul>`;
+        title=${`${share}: ${at === -1 ? t("cluster.nobody") : holders[at ?? 0].name}`}>
+          </span>`)}</div>
+    <ul class="plain legend">
+      ${holders.map((node, at) =>
+        html`<li key=${node.name}><span class=${`share share-${at % 6}`}></span>
+      <span class="mono">${(node.name ?? "").replace("nodes/", "")}</span> ${number(
+        node.partitions?.length ?? 0)}</li>`)}</ul>`;
 }
 
 /** @param {{ node: pb.Node, again: () => void }} props */
@@ -62,7 +69,8 @@ function NodePanel({ node, again }) {
   const mark = (/** @type {string | undefined} */ text, /** @type {number} */ most) =>
     html`<span class=${Math.abs(seconds(text) || 0) > most ? "bad" : ""}>${span(text)}</span>`;
   const drain = () => call("ClusterService/DrainNode", { name: node.name }).then(again);
-  return html`<${Panel} title=${html`<span class="mono">${(node.name ?? "").replace("nodes/", "")}</span>
+  return html`<${Panel} title=${html`<span class="mono">
+    ${(node.name ?? "").replace("nodes/", "")}</span>
       <${Life} state=${node.state} />`}
     aside=${node.state === "STATE_ACTIVE" && can("ADMIN", "*") && html`
       <${Button} icon="out" onClick=${() => setAsking(true)}>${t("node.drain")}<//>`}>
@@ -77,6 +85,7 @@ function NodePanel({ node, again }) {
       [t("node.started"), html`<${When} at=${node.startTime} rel />`],
       [t("executor.seen"), html`<${When} at=${node.lastSeenTime} rel />`],
     ]} />
-    ${asking && html`<${Ask} title=${t("node.drain")} lead=${t("node.drainLead")} verb=${t("node.drain")} danger
+    ${asking && html`<${Ask} title=${t("node.drain")} lead=${t("node.drainLead")}
+      verb=${t("node.drain")} danger
       close=${() => setAsking(false)} act=${drain} />`}<//>`;
 }

@@ -41,34 +41,46 @@ export function Executors() {
       <${Search} label=${t("executors.search")} />
       <${PickApp} />
       <${Pick} name="state" label=${t("word.state")}
-        options=${["ONLINE", "SUSPECT", "DRAINING", "OFFLINE"].map((word) => [word, t(`life.${word}`)])} />
-      <${Pick} name="cordoned" label=${t("executor.cordoned")} options=${[["true", t("form.yes")], ["false", t("form.no")]]} />
+        options=${["ONLINE", "SUSPECT", "DRAINING", "OFFLINE"].map((word) =>
+          [word, t(`life.${word}`)])} />
+      <${Pick} name="cordoned" label=${t("executor.cordoned")}
+        options=${[["true", t("form.yes")], ["false", t("form.no")]]} />
       <${Search} name="handler" label=${t("word.handler")} main=${false} />
       <${Search} name="label" label=${t("filter.label")} main=${false} />
       <${ClearFilters} names=${FILTERS} /><${ZoneNote} /></div>
     <${Table} label=${t("page.executors")} list=${list} columns=${columns}
       hrefOf=${(/** @type {pb.Executor} */ one) => executorHref(one.name ?? "")}
-      empty=${filtered ? html`<${Empty} title=${t("executors.noMatch")}><${ClearFilters} names=${FILTERS} /><//>`
+      empty=${filtered ? html`<${Empty} title=${t("executors.noMatch")}>
+        <${ClearFilters} names=${FILTERS} /><//>`
         : html`<${Empty} title=${t("executors.none")} hint=${t("executors.noneHint")} />`} />`;
 }
 
 /** @returns {import("../parts/table.js").Column<pb.Executor>[]} */
 function columnsOf() {
-  const share = (/** @type {number | undefined} */ value) => (value === undefined ? "" : `${number(value * 100)} %`);
+  const share = (/** @type {number | undefined} */ value) =>
+    (value === undefined ? "" : `${number(value * 100)} %`);
   return [
-    { id: "name", label: t("word.executor"), class: "first", cell: (one) => html`<a class="name" href=${executorHref(one.name ?? "")}>
+    { id: "name", label: t("word.executor"), class: "first", cell: (one) =>
+      html`<a class="name" href=${executorHref(one.name ?? "")}>
       <span class="of">${appOf(one.name ?? "")}/</span>${idOf(one.name)}</a>` },
     { id: "state", label: t("word.state"), cell: (one) => html`<${Life} state=${one.state} />
       ${one.cordoned && html` <span class="tag tone-late">${t("executor.cordoned")}</span>`}` },
-    { id: "slots", label: t("executor.slots"), cell: (one) => html`<${Meter} value=${(one.slots ?? 0) - (one.freeSlots ?? 0)}
+    { id: "slots", label: t("executor.slots"), cell: (one) =>
+      html`<${Meter} value=${(one.slots ?? 0) - (one.freeSlots ?? 0)}
       max=${one.slots ?? 0} label=${t("executor.slots")} />` },
-    { id: "running", label: t("home.running"), class: "num", cell: (one) => number(one.running?.length ?? 0) },
+    { id: "running", label: t("home.running"), class: "num", cell: (one) =>
+      number(one.running?.length ?? 0) },
     { id: "load", label: t("executor.load"), class: "num", cell: (one) => share(one.cpu) },
-    { id: "memory", label: t("executor.memory"), class: "num wide-only", cell: (one) => share(one.memory) },
+    { id: "memory", label: t("executor.memory"), class: "num wide-only", cell: (one) =>
+      share(one.memory) },
     { id: "handlers", label: t("executor.handlers"), class: "num", cell: (one) => html`<span
-      title=${one.handlers?.map((handler) => handler.name).join(", ")}>${number(one.handlers?.length ?? 0)}</span>` },
-    { id: "sdk", label: t("executor.sdk"), cell: (one) => `${one.sdk?.language ?? ""} ${one.sdk?.sdkVersion ?? ""}` },
-    { id: "labels", label: t("word.labels"), class: "wide-only", cell: (one) => html`<${Labels} labels=${one.labels} />` },
-    { id: "seen", label: t("executor.seen"), cell: (one) => html`<${When} at=${one.lastHeartbeatTime} bare rel />` },
+      title=${one.handlers?.map((handler) => handler.name).join(", ")}>
+        ${number(one.handlers?.length ?? 0)}</span>` },
+    { id: "sdk", label: t("executor.sdk"), cell: (one) =>
+      `${one.sdk?.language ?? ""} ${one.sdk?.sdkVersion ?? ""}` },
+    { id: "labels", label: t("word.labels"), class: "wide-only", cell: (one) =>
+      html`<${Labels} labels=${one.labels} />` },
+    { id: "seen", label: t("executor.seen"), cell: (one) =>
+      html`<${When} at=${one.lastHeartbeatTime} bare rel />` },
   ];
 }

@@ -26,25 +26,31 @@ export function Forecast() {
     [`${hours} ${app} ${text}`], REFRESH_MS);
   const all = asked.value?.fires;
   const at = Number(query.get("at")) || 0;
-  const shown = at ? all?.filter((fire) => Math.floor(instant(fire.fireTime) / HOUR_MS) === at) : all;
+  const shown = at ? all?.filter((fire) => Math.floor(instant(fire.fireTime) / HOUR_MS) === at) :
+    all;
   return html`<${PageHead} title=${t("page.forecast")} />
     <div class="filters">
       <${Search} label=${t("forecast.search")} />
       <${PickApp} />
       <${Pick} name="hours" label=${t("forecast.span")} any=${t("forecast.hours.24")}
-        options=${SPANS.filter((span) => span !== "24").map((span) => [span, t(`forecast.hours.${span}`)])} />
+        options=${SPANS.filter((span) => span !== "24").map((span) =>
+          [span, t(`forecast.hours.${span}`)])} />
       <${ClearFilters} names=${["q", "app", "hours", "at"]} /><${ZoneNote} /></div>
     <${Fault} error=${asked.error} again=${asked.again} />
     ${!all && !asked.error && html`<${Loading} />`}
     ${asked.value?.until && html`<p class="field-note">${t("forecast.cut",
       { at: whole(asked.value.until, shownZone()) })}</p>`}
-    ${all && all.length === 0 && html`<${Empty} title=${t("forecast.none")} hint=${t("forecast.noneHint")}>
+    ${all && all.length === 0 &&
+      html`<${Empty} title=${t("forecast.none")} hint=${t("forecast.noneHint")}>
       <${ButtonLink} href=${href("/jobs")}>${t("page.jobs")}<//><//>`}
     ${all && all.length > 0 && html`<${Calendar} fires=${all} hours=${hours} at=${at} />
       <${List} fires=${shown ?? []} at=${at} />`}`;
 }
 
-/** Days down, hours across; the fuller an hour, the darker. @param {{ fires: Fire[], hours: number, at: number }} props */
+/**
+ * Days down, hours across; the fuller an hour, the darker.
+ * @param {{ fires: Fire[], hours: number, at: number }} props
+ */
 function Calendar({ fires, hours, at }) {
   const zone = shownZone();
   /** @type {Map<number, number>} */
@@ -61,22 +67,32 @@ function Calendar({ fires, hours, at }) {
     const day = dateOf(hour * HOUR_MS, zone);
     days.set(day, [...(days.get(day) ?? []), hour]);
   }
-  const level = (/** @type {number} */ n) => (n ? Math.max(1, Math.ceil((LEVELS * Math.log(n + 1)) / Math.log(top + 1))) : 0);
-  return html`<${Panel} title=${t("forecast.calendar")} aside=${html`<span class="minor">${t("forecast.calendarNote")}</span>`}>
+  const level = (/** @type {number} */ n) =>
+    (n ? Math.max(1, Math.ceil((LEVELS * Math.log(n + 1)) / Math.log(top + 1))) : 0);
+  return html`<${Panel} title=${t("forecast.calendar")}
+    aside=${html`<span class="minor">${t("forecast.calendarNote")}</span>`}>
     <div class="calendar"><table><thead><tr><td></td>${Array.from({ length: 24 }, (_, i) =>
       html`<th key=${i} scope="col">${String(i).padStart(2, "0")}</th>`)}</tr></thead>
     <tbody>${[...days].map(([day, all]) => html`<tr key=${day}>
-      <th scope="row"><span class="of">${weekday(all[0] * HOUR_MS, zone)}</span> ${day.slice(5)}</th>
+      <th scope="row"><span class="of">
+        ${weekday(all[0] * HOUR_MS, zone)}</span> ${day.slice(5)}</th>
       ${cells(all, zone).map((hour, i) => {
         const n = hour === null ? 0 : counts.get(hour) ?? 0;
-        return html`<td key=${i}>${hour !== null && html`<button type="button" class=${`heat heat-${level(n)}`}
-          aria-pressed=${hour === at} aria-label=${t("forecast.hour", { at: whole(hour * HOUR_MS, zone), n })}
+        return html`<td key=${i}>
+          ${hour !== null && html`<button type="button" class=${`heat heat-${level(n)}`}
+          aria-pressed=${hour === at}
+            aria-label=${t("forecast.hour", { at: whole(hour * HOUR_MS, zone), n })}
           title=${t("forecast.hour", { at: whole(hour * HOUR_MS, zone), n })}
-          onClick=${() => setQuery({ at: hour === at ? "" : String(hour) })}>${n ? short(n) : ""}</button>`}</td>`;
+          onClick=${() => setQuery({ at: hour === at ? "" : String(hour) })}>
+            ${n ? short(n) : ""}</button>`}</td>`;
       })}</tr>`)}</tbody></table></div><//>`;
 }
 
-/** The hours of a day at their places; a day of a clock change may lack one. @param {number[]} hours @param {string} zone */
+/**
+ * The hours of a day at their places; a day of a clock change may lack one.
+ * @param {number[]} hours
+ * @param {string} zone
+ */
 function cells(hours, zone) {
   /** @type {(number | null)[]} */
   const places = new Array(24).fill(null);
@@ -93,11 +109,15 @@ function List({ fires, at }) {
   const title = at ? t("forecast.inHour", { at: whole(at * HOUR_MS, shownZone()), n: fires.length })
     : t("forecast.fires", { n: fires.length });
   return html`<${Panel} title=${title}>
-    <table class="small"><thead><tr><th>${t("run.fire")}</th><th>${t("word.job")}</th><th>${t("word.handler")}</th>
+    <table class="small"><thead><tr><th>${t("run.fire")}</th><th>${t("word.job")}</th><th>
+      ${t("word.handler")}</th>
       <th>${t("schedule.zone")}</th></tr></thead>
     <tbody>${fires.slice(0, count).map((fire, i) => html`<tr key=${i}>
-      <td><${When} at=${fire.fireTime} zone=${fire.timeZone || "UTC"} bare rel next /></td><td><${JobLink} name=${fire.job} /></td>
-      <td class="mono">${fire.handler}</td><td>${fire.timeZone || "UTC"}</td></tr>`)}</tbody></table>
-    ${fires.length > count && html`<button type="button" class="link" onClick=${() => setCount(count + LISTED)}>
+      <td><${When} at=${fire.fireTime} zone=${fire.timeZone || "UTC"} bare rel next /></td><td>
+        <${JobLink} name=${fire.job} /></td>
+      <td class="mono">${fire.handler}</td><td>${fire.timeZone || "UTC"}</td></tr>`)}</tbody>
+        </table>
+    ${fires.length > count &&
+      html`<button type="button" class="link" onClick=${() => setCount(count + LISTED)}>
       ${t("list.rest", { n: fires.length - count })}</button>`}<//>`;
 }

@@ -50,14 +50,17 @@ export function Home() {
         tone=${pulse.troubled.size ? "bad" : "ok"}
         value=${pulse.loaded ? number(pulse.troubled.size) + (pulse.troubledMore ? "+" : "") : ""}
         note=${t("home.troubledNote")} />
-      <${Tile} to=${href("/alarms")} label=${t("home.alarms")} tone=${fleet.value?.alarms.items.length ? "bad" : "ok"}
+      <${Tile} to=${href("/alarms")} label=${t("home.alarms")}
+        tone=${fleet.value?.alarms.items.length ? "bad" : "ok"}
         value=${count(fleet.value?.alarms)} note=${t("home.alarmsNote")} />
       <${Tile} to=${href("/executors")} label=${t("home.slots")}
         value=${fleet.value ? number(free) : ""} note=${t("home.slotsNote", { n: slots })} />
     </div>
     <div class="columns">
-      <${Panel} title=${t("home.fires")} aside=${html`<${ZoneNote} />`}><${FiresPlot} pulse=${pulse} /><//>
-      <${Panel} title=${t("home.lateness")} aside=${html`<span class="minor">${t("home.latenessNote")}</span>`}>
+      <${Panel} title=${t("home.fires")} aside=${html`<${ZoneNote} />`}>
+        <${FiresPlot} pulse=${pulse} /><//>
+      <${Panel} title=${t("home.lateness")}
+        aside=${html`<span class="minor">${t("home.latenessNote")}</span>`}>
         <${LatenessPlot} pulse=${pulse} /><//>
       <${Panel} title=${t("home.running")} aside=${html`<${ButtonLink} kind="quiet" icon="next"
         href=${href("/runs", { state: "running" })}>${t("home.allRuns")}<//>`}>
@@ -65,7 +68,8 @@ export function Home() {
       <${Panel} title=${t("home.executors")} aside=${html`<${ButtonLink} kind="quiet" icon="next"
         href=${href("/executors")}>${t("page.executors")}<//>`}>
         <${AppsTable} executors=${fleet.value?.executors} /><//>
-      <${Panel} title=${t("home.nodes")} class="full" aside=${html`<${ButtonLink} kind="quiet" icon="next"
+      <${Panel} title=${t("home.nodes")} class="full"
+        aside=${html`<${ButtonLink} kind="quiet" icon="next"
         href=${href("/cluster")}>${t("page.cluster")}<//>`}>
         <${NodesTable} cluster=${fleet.value?.cluster} /><//>
     </div></div>`;
@@ -100,5 +104,6 @@ const count = (list) => (list ? number(list.items.length) + (list.more ? "+" : "
 const Tile = ({ to, label, value, note, tone = "plain" }) =>
   html`<a class=${`tile tone-${tone}`} href=${to}>
     <span class="tile-label">${label}</span>
-    <span class="tile-value">${value || html`<span class="dots" aria-label=${t("loading")}></span>`}</span>
+    <span class="tile-value">
+      ${value || html`<span class="dots" aria-label=${t("loading")}></span>`}</span>
     <span class="tile-note">${note}</span></a>`;

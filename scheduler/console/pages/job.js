@@ -7,7 +7,8 @@ import { go, href, useRoute } from "../lib/router.js";
 import { call } from "../lib/rpc.js";
 import { zoneOf } from "../lib/schedules.js";
 import { can } from "../lib/session.js";
-import { Button, ButtonLink, Empty, Fault, Loading, PageHead, Panel, Tabs } from "../parts/basics.js";
+import { Button, ButtonLink, Empty, Fault, Loading, PageHead, Panel,
+  Tabs } from "../parts/basics.js";
 import { Ask, say, sayFault } from "../parts/dialog.js";
 import { Pick } from "../parts/filters.js";
 import { Life, jobHref } from "../parts/state.js";
@@ -27,26 +28,32 @@ const LIVE_MS = 5000;
 /** @param {{ app: string, id: string, tab: string }} props */
 export function Job({ app, id, tab }) {
   const name = `apps/${app}/jobs/${id}`;
-  const asked = useAsk(() => /** @type {Promise<pb.Job>} */ (call("JobService/GetJob", { name })), [name], LIVE_MS);
+  const asked = useAsk(() => /** @type {Promise<pb.Job>} */ (call("JobService/GetJob", { name })),
+    [name], LIVE_MS);
   const job = asked.value;
   const up = { href: href("/jobs"), text: t("page.jobs") };
   if (!job) {
     return asked.error
-      ? html`<${PageHead} title=${id} up=${up} /><${Fault} error=${asked.error} again=${asked.again} />`
+      ? html`<${PageHead} title=${id} up=${up} />
+        <${Fault} error=${asked.error} again=${asked.again} />`
       : html`<${Loading} />`;
   }
   const tabs = [["", t("page.runs")], ["coming", t("job.coming")], ["settings", t("job.settings")],
     ["revisions", t("job.revisions")]];
   return html`<${PageHead} up=${up} title=${html`<span class="of">${app}/</span>${id}`}
       lead=${html`<${Life} state=${job.state} />
-        ${job.pauseUntilTime && html`<span>${t("job.pausedUntil")} <${When} at=${job.pauseUntilTime} zone=${zoneOf(job)} /></span>`}
-        ${job.nextFireTime && html`<span>${t("job.next")} <${When} at=${job.nextFireTime} zone=${zoneOf(job)} rel next /></span>`}
+        ${job.pauseUntilTime && html`<span>${t("job.pausedUntil")} <${When}
+          at=${job.pauseUntilTime} zone=${zoneOf(job)} /></span>`}
+        ${job.nextFireTime && html`<span>${t("job.next")} <${When} at=${job.nextFireTime}
+          zone=${zoneOf(job)} rel next /></span>`}
         ${job.displayName && html`<span>${job.displayName}</span>`}`}>
       <${Actions} job=${job} again=${asked.again} /><//>
     <${Fault} error=${asked.error} again=${asked.again} />
-    ${job.problem && html`<div class="failure tone-bad"><p><b>${t("job.problem")}</b></p><p>${job.problem}</p></div>`}
+    ${job.problem && html`<div class="failure tone-bad"><p><b>${t("job.problem")}</b></p><p>
+      ${job.problem}</p></div>`}
     ${job.description && html`<p class="description">${job.description}</p>`}
-    <${Tabs} label=${id} of=${tabs.map(([at, text]) => ({ href: jobHref(name, at), text, on: at === (tab ?? "") }))} />
+    <${Tabs} label=${id} of=${tabs.map(([at, text]) =>
+      ({ href: jobHref(name, at), text, on: at === (tab ?? "") }))} />
     ${tab === "coming" && html`<${Coming} job=${job} />`}
     ${tab === "settings" && html`<${Settings} job=${job} />`}
     ${tab === "revisions" && html`<${Revisions} job=${job} again=${asked.again} />`}
@@ -63,7 +70,8 @@ function JobRuns({ name }) {
         ...Object.keys(GROUPS).map((group) => [group, t(`group.${group}`)]),
         ...STATES.map((state) => [state, t(`state.${state}`)])]} />
       <${Pick} name="since" label=${t("runs.since")} any=${t("runs.always")}
-        options=${Object.keys(SINCE).map((span) => [span, t(`since.${span}`)])} /><${ZoneNote} /></div>
+        options=${Object.keys(SINCE).map((span) => [span, t(`since.${span}`)])} /><${ZoneNote} />
+          </div>
     <${RunsTable} jobs=${[name]} query=${scoped} label=${t("page.runs")} one
       empty=${html`<${Empty} title=${t("job.noRuns")} hint=${t("job.noRunsHint")} />`} />`;
 }
@@ -81,19 +89,23 @@ function Actions({ job, again }) {
     say(t("job.deleted"));
     go(href("/jobs"));
   };
-  return html`<${Button} kind="main" icon="play" onClick=${() => setAsking("trigger")}>${t("do.trigger")}<//>
+  return html`<${Button} kind="main" icon="play" onClick=${() => setAsking("trigger")}>
+    ${t("do.trigger")}<//>
     ${job.state === "STATE_PAUSED"
       ? html`<${Button} icon="play" onClick=${resume}>${t("do.resume")}<//>`
       : html`<${Button} icon="pause" onClick=${() => setAsking("pause")}>${t("do.pause")}<//>`}
     ${can("EDITOR", app) && html`
       <${ButtonLink} icon="edit" href=${jobHref(name, "edit")}>${t("do.edit")}<//>
-      <${ButtonLink} icon="copy" href=${href(["jobs", "new"], { copy: name })}>${t("job.copy")}<//>`}
+      <${ButtonLink} icon="copy" href=${href(["jobs", "new"], { copy: name })}>
+        ${t("job.copy")}<//>`}
     <${Button} icon="back" onClick=${() => setAsking("backfill")}>${t("job.backfill")}<//>
     ${can("EDITOR", app) && html`
-      <${Button} kind="danger" icon="trash" onClick=${() => setAsking("delete")} label=${t("do.delete")} />`}
+      <${Button} kind="danger" icon="trash" onClick=${() => setAsking("delete")}
+        label=${t("do.delete")} />`}
     ${asking === "trigger" && html`<${Trigger} job=${job} close=${close} />`}
     ${asking === "pause" && html`<${Pause} job=${job} close=${close} again=${again} />`}
     ${asking === "backfill" && html`<${Backfill} job=${job} close=${close} />`}
-    ${asking === "delete" && html`<${Ask} title=${t("job.deleteTitle", { name: `${app}/${name.split("/").pop()}` })}
+    ${asking === "delete" &&
+      html`<${Ask} title=${t("job.deleteTitle", { name: `${app}/${name.split("/").pop()}` })}
       lead=${t("bulk.deleteLead")} verb=${t("do.delete")} danger close=${close} act=${remove} />`}`;
 }

@@ -83,64 +83,86 @@ function Editor({ from, name, app: firstApp }) {
     if (Object.values(unread).some(Boolean)) return;
     setBusy(true);
     try {
-      const made = /** @type {pb.Job} */ (await call(method, { ...body(), ...(name ? {} : { requestId: requestId() }) }));
+      const made = /** @type {pb.Job} */ (
+        await call(method, { ...body(), ...(name ? {} : { requestId: requestId() }) }));
       say(t(name ? "job.saved" : "job.made", { name: shortOf(made.name) }));
       go(jobHref(made.name ?? ""));
     } catch (fault) {
       setError(fault);
       setBusy(false);
-      requestAnimationFrame(() => document.querySelector(".field.wrong, .fault")?.scrollIntoView({ block: "center" }));
+      requestAnimationFrame(() =>
+        document.querySelector(".field.wrong, .fault")?.scrollIntoView({ block: "center" }));
     }
   };
   const others = [...faults].filter(([path]) => !isShown(path, job));
   return html`<form class="job-form" onSubmit=${save}>
     <${PageHead} title=${name ? t("job.editTitle", { name: idOf(name) }) : t("job.new")}
-      up=${name ? { href: jobHref(name), text: shortOf(name) } : { href: href("/jobs"), text: t("page.jobs") }} />
+      up=${name ? { href: jobHref(name), text: shortOf(name) } :
+        { href: href("/jobs"), text: t("page.jobs") }} />
     <${Zones} />
     <datalist id="apps">${apps.map((one) => html`<option key=${one} value=${one} />`)}</datalist>
     <datalist id="handlers">${(handlers ?? []).map((one) => html`<option key=${one.handler?.name}
-      value=${one.handler?.name} label=${t("form.freeSlots", { n: one.freeSlots ?? 0 })} />`)}</datalist>
+      value=${one.handler?.name} label=${t("form.freeSlots", { n: one.freeSlots ?? 0 })}
+        />`)}</datalist>
     <${Panel} title=${t("form.what")}><div class="fields">
-      <${TextField} label=${t("word.app")} value=${app} change=${setApp} must list="apps" off=${Boolean(name)}
+      <${TextField} label=${t("word.app")} value=${app} change=${setApp} must list="apps"
+        off=${Boolean(name)}
         hint=${t("form.app.hint")} fault=${faultAt("parent", app)} />
       <${TextField} label=${t("form.id")} value=${id} change=${setId} must mono off=${Boolean(name)}
         hint=${t("form.id.hint")} fault=${faultAt("jobId", id)} />
       <${TextField} label=${t("word.handler")} value=${job.handler ?? ""} must mono list="handlers"
-        change=${(/** @type {string} */ text) => set(["handler"], text)} fault=${faultAt("handler", job.handler)}
+        change=${(/** @type {string} */ text) => set(["handler"], text)}
+          fault=${faultAt("handler", job.handler)}
         hint=${handlerHint(handlers, job.handler)} />
-      <${TextField} label=${t("form.displayName")} value=${job.displayName ?? ""} fault=${faultAt("displayName", job.displayName)}
+      <${TextField} label=${t("form.displayName")} value=${job.displayName ?? ""}
+        fault=${faultAt("displayName", job.displayName)}
         change=${(/** @type {string} */ text) => set(["displayName"], text || undefined)} />
-      <${TextField} label=${t("word.owner")} value=${job.owner ?? ""} hint=${t("form.owner.hint")} fault=${faultAt("owner", job.owner)}
+      <${TextField} label=${t("word.owner")} value=${job.owner ?? ""} hint=${t("form.owner.hint")}
+        fault=${faultAt("owner", job.owner)}
         change=${(/** @type {string} */ text) => set(["owner"], text || undefined)} />
-      <${LabelsField} label=${t("word.labels")} value=${job.labels} fault=${faultAt("labels", job.labels)}
-        change=${(/** @type {any} */ labels) => set(["labels"], labels)} tell=${(/** @type {boolean} */ w) => tell("labels", w)} />
-      <${TextField} label=${t("form.description")} value=${job.description ?? ""} rows=${2} fault=${faultAt("description", job.description)}
+      <${LabelsField} label=${t("word.labels")} value=${job.labels}
+        fault=${faultAt("labels", job.labels)}
+        change=${(/** @type {any} */ labels) => set(["labels"], labels)}
+          tell=${(/** @type {boolean} */ w) => tell("labels", w)} />
+      <${TextField} label=${t("form.description")} value=${job.description ?? ""} rows=${2}
+        fault=${faultAt("description", job.description)}
         change=${(/** @type {string} */ text) => set(["description"], text || undefined)} />
     </div><//>
-    <${Panel} title=${t("form.when")} aside=${html`<${Button} icon="plus" onClick=${() => setSchedules([...schedules, fresh()])}>
+    <${Panel} title=${t("form.when")}
+      aside=${html`<${Button} icon="plus" onClick=${() => setSchedules([...schedules, fresh()])}>
       ${t("schedule.add")}<//>`}>
       ${schedules.length === 0 && html`<p class="none">${t("form.noSchedule")}</p>`}
-      ${schedules.map((schedule, i) => html`<${ScheduleEditor} key=${i} app=${app} schedule=${schedule} calendars=${calendars}
+      ${schedules.map((schedule, i) =>
+        html`<${ScheduleEditor} key=${i} app=${app} schedule=${schedule} calendars=${calendars}
         change=${(/** @type {pb.Schedule} */ next) => setSchedules(schedules.with(i, next))}
         remove=${() => setSchedules(schedules.toSpliced(i, 1))}
         faultOf=${(/** @type {string} */ field) => faultAt(`schedules[${i}].${field}`, "typed")}
-        tell=${(/** @type {string} */ field, /** @type {boolean} */ w) => tell(`schedules[${i}].${field}`, w)} />`)}<//>
+        tell=${(/** @type {string} */ field, /** @type {boolean} */ w) =>
+          tell(`schedules[${i}].${field}`, w)} />`)}<//>
     <${Panel}><${Params} app=${app} handler=${job.handler ?? ""} text=${params} change=${setParams}
       tell=${(/** @type {string} */ fault) => tell("params", fault !== "")} /><//>
-    ${SECTIONS.map((section) => html`<details class="panel fold" key=${section.id} open=${section.fields.some((field) => read(from, field.path) !== undefined)}>
-      <summary><h2>${t(`form.${section.id}`)}</h2><span class="minor">${t(`form.${section.id}.lead`)}</span></summary>
-      <div class="fields">${section.fields.map((field) => html`<${SettingField} key=${field.label} field=${field}
-        value=${read(job, field.path)} change=${(/** @type {any} */ value) => set(field.path, value)}
+    ${SECTIONS.map((section) =>
+      html`<details class="panel fold" key=${section.id}
+        open=${section.fields.some((field) => read(from, field.path) !== undefined)}>
+      <summary><h2>${t(`form.${section.id}`)}</h2><span class="minor">
+        ${t(`form.${section.id}.lead`)}</span></summary>
+      <div class="fields">${section.fields.map((field) =>
+        html`<${SettingField} key=${field.label} field=${field}
+        value=${read(job, field.path)}
+          change=${(/** @type {any} */ value) => set(field.path, value)}
         fault=${faultAt(field.path.join("."), read(job, field.path))}
         tell=${(/** @type {boolean} */ w) => tell(field.path.join("."), w)} />`)}</div></details>`)}
     <${Chained} job=${job} set=${set} faultAt=${faultAt} />
     <footer class="save">
-      ${tried && others.length > 0 && html`<ul class="plain field-fault">${others.map(([path, text]) =>
+      ${tried && others.length > 0 &&
+        html`<ul class="plain field-fault">${others.map(([path, text]) =>
         html`<li key=${path}>${path ? html`<b class="mono">${path}</b> ` : ""}${text}</li>`)}</ul>`}
       ${faults.size === 0 || !tried ? html`<${Fault} error=${error} />` : null}
-      <div class="row end"><span class="minor" role="status">${checkWords(faults.size, checked)}</span>
+      <div class="row end"><span class="minor" role="status">
+        ${checkWords(faults.size, checked)}</span>
         <${ButtonLink} href=${name ? jobHref(name) : href("/jobs")}>${t("do.cancel")}<//>
-        <${Button} type="submit" kind="main" busy=${busy}>${t(name ? "do.save" : "job.create")}<//></div>
+        <${Button} type="submit" kind="main" busy=${busy}>${t(name ? "do.save" : "job.create")}<//>
+          </div>
     </footer></form>`;
 }
 
@@ -154,7 +176,8 @@ const checkWords = (faults, checked) =>
  * @param {object} body
  */
 function useCheck(method, body) {
-  const [state, setState] = useState({ faults: /** @type {Map<string, string>} */ (new Map()), of: "" });
+  const [state, setState] = useState(
+    { faults: /** @type {Map<string, string>} */ (new Map()), of: "" });
   const asked = JSON.stringify(body);
   const latest = useRef(asked);
   latest.current = asked;
@@ -166,10 +189,13 @@ function useCheck(method, body) {
         setState({ faults: new Map(), of: asked });
       } catch (fault) {
         if (stop.signal.aborted) return;
-        const { fields = [], message, code } = /** @type {import("../lib/rpc.js").RpcError} */ (fault);
-        const found = fields.map(({ field, description }) => /** @type {[string, string]} */ ([pathOf(field), description]));
+        const { fields = [], message, code } = /** @type {import("../lib/rpc.js").RpcError} */ (
+          fault);
+        const found = fields.map(({ field, description }) =>
+          /** @type {[string, string]} */ ([pathOf(field), description]));
         const plain = code === "already_exists" ? [["jobId", message]] : [["", message]];
-        setState({ faults: new Map(/** @type {[string, string][]} */ (found.length ? found : plain)), of: asked });
+        setState({ faults: new Map(
+          /** @type {[string, string][]} */ (found.length ? found : plain)), of: asked });
       }
     }, TYPING_MS);
     return () => {
@@ -180,14 +206,19 @@ function useCheck(method, body) {
   return { faults: state.faults, checked: state.of === asked };
 }
 
-const PLACES = ["parent", "jobId", "handler", "displayName", "owner", "labels", "description", "onSuccess", "onFailure",
+const PLACES = ["parent", "jobId", "handler", "displayName", "owner", "labels", "description",
+  "onSuccess", "onFailure",
   ...SECTIONS.flatMap((section) => section.fields.map((field) => field.path.join(".")))];
 
 /** Whether a fault has its place at a field. @param {string} path @param {pb.Job} job */
 const isShown = (path, job) => PLACES.includes(path) ||
-  (job.schedules ?? []).some((_, i) => path.startsWith(`schedules[${i}].`) && !path.slice(13).includes("["));
+  (job.schedules ?? []).some((_, i) => path.startsWith(`schedules[${i}].`) &&
+    !path.slice(13).includes("["));
 
-/** @param {import("../lib/handlers.js").Offer[] | undefined} offers @param {string | undefined} handler */
+/**
+ * @param {import("../lib/handlers.js").Offer[] | undefined} offers
+ * @param {string | undefined} handler
+ */
 function handlerHint(offers, handler) {
   if (!offers) return "";
   const offer = offers.find((one) => one.handler?.name === handler);
@@ -199,7 +230,8 @@ function handlerHint(offers, handler) {
 async function askCalendars(app) {
   if (!/^[a-z0-9]/.test(app)) return [];
   try {
-    const list = await listAll("CalendarService/ListCalendars", { parent: `apps/${app}` }, "calendars", CALENDARS_MAX);
+    const list = await listAll("CalendarService/ListCalendars", { parent: `apps/${app}` },
+      "calendars", CALENDARS_MAX);
     return /** @type {pb.Calendar[]} */ (list.items).map((one) => one.name ?? "");
   } catch {
     // An app that is not there yet has none.

@@ -101,7 +101,8 @@ export function Jobs() {
       empty=${filtered
         ? html`<${Empty} title=${t("jobs.noMatch")}><${ClearFilters} names=${FILTERS} /><//>`
         : html`<${Empty} title=${t("jobs.none")} hint=${t("jobs.noneHint")}>
-            ${can("EDITOR") && html`<${ButtonLink} kind="main" icon="plus" href=${href(["jobs", "new"])}>
+            ${can("EDITOR") && html`<${ButtonLink} kind="main" icon="plus"
+              href=${href(["jobs", "new"])}>
               ${t("job.new")}<//>`}<//>`} />
     <${BulkBar} chosen=${chosen} choose=${setChosen} list=${list} />`;
 }
@@ -114,17 +115,22 @@ export function Jobs() {
 function columnsOf(patch, last) {
   return [
     { id: "job", label: t("word.job"), class: "first", cell: (job) => html`
-      <${JobLink} name=${job.name} />${job.displayName && html`<span class="under">${job.displayName}</span>`}
+      <${JobLink} name=${job.name} />
+        ${job.displayName && html`<span class="under">${job.displayName}</span>`}
       ${job.problem && html`<span class="under bad">${job.problem}</span>`}` },
-    { id: "state", label: t("word.state"), cell: (job) => html`<${JobSwitch} job=${job} patch=${patch} />` },
-    { id: "schedule", label: t("job.schedule"), cell: (job) => html`<${ScheduleWords} job=${job} />` },
+    { id: "state", label: t("word.state"), cell: (job) =>
+      html`<${JobSwitch} job=${job} patch=${patch} />` },
+    { id: "schedule", label: t("job.schedule"), cell: (job) =>
+      html`<${ScheduleWords} job=${job} />` },
     { id: "next", label: t("job.next"), cell: (job) => html`
       <${When} at=${job.nextFireTime} zone=${zoneOf(job)} bare rel next />` },
-    { id: "last", label: t("job.last"), cell: (job) => html`<${Spark} last=${last.get(job.name ?? "")} />` },
+    { id: "last", label: t("job.last"), cell: (job) =>
+      html`<${Spark} last=${last.get(job.name ?? "")} />` },
     { id: "handler", label: t("word.handler"), class: "wide-only", cell: (job) => html`
       <span class="mono">${job.handler}</span>` },
     { id: "owner", label: t("word.owner"), class: "wide-only", cell: (job) => job.owner },
-    { id: "do", label: "", class: "do", cell: (job) => html`<${TriggerNow} name=${job.name ?? ""} />` },
+    { id: "do", label: "", class: "do", cell: (job) =>
+      html`<${TriggerNow} name=${job.name ?? ""} />` },
   ];
 }
 
@@ -137,7 +143,10 @@ function ScheduleWords({ job }) {
     ${first.cron && html`<span class="under">${first.timeZone || "UTC"}</span>`}`;
 }
 
-/** Pauses and resumes where it stands. @param {{ job: pb.Job, patch: (job: pb.Job) => unknown }} props */
+/**
+ * Pauses and resumes where it stands.
+ * @param {{ job: pb.Job, patch: (job: pb.Job) => unknown }} props
+ */
 function JobSwitch({ job, patch }) {
   const name = job.name ?? "";
   if (job.state === "STATE_EXPIRED" || !can("OPERATOR", appOf(name))) {

@@ -25,20 +25,23 @@ const LIVE_MS = 1000;
 /** @param {{ app: string, id: string }} props */
 export function Run({ app, id }) {
   const name = `apps/${app}/runs/${id}`;
-  const asked = useAsk(() => /** @type {Promise<pb.Run>} */ (call("RunService/GetRun", { name })), [name]);
+  const asked = useAsk(() => /** @type {Promise<pb.Run>} */ (call("RunService/GetRun", { name })),
+    [name]);
   const run = asked.value;
   const job = useAsk(async () => (run?.job ? askJob(run.job) : undefined), [run?.job]).value;
   const state = stateOf(run?.state);
   useEvery(LIVE_MS, () => (run && isOpen(state) ? asked.again() : undefined));
   if (!run) {
     return asked.error
-      ? html`<${PageHead} title=${t("word.run")} up=${{ href: href("/runs"), text: t("page.runs") }} />
+      ? html`<${PageHead} title=${t("word.run")}
+        up=${{ href: href("/runs"), text: t("page.runs") }} />
           <${Fault} error=${asked.error} again=${asked.again} />`
       : html`<${Loading} />`;
   }
   const zone = zoneOf(job ?? undefined);
   return html`<${PageHead} up=${{ href: href("/runs"), text: t("page.runs") }}
-      title=${html`<${JobLink} name=${run.job} /> <span class="mono of">${id}</span> <${Copy} text=${name} />`}
+      title=${html`<${JobLink} name=${run.job} /> <span class="mono of">
+        ${id}</span> <${Copy} text=${name} />`}
       lead=${html`<${RunState} state=${run.state} /> ${!run.failure && reason(run)}`}>
       <${RunActions} run=${run} job=${job} again=${asked.again} /><//>
     <${Fault} error=${asked.error} again=${asked.again} />
@@ -49,7 +52,8 @@ export function Run({ app, id }) {
     <div class="columns wide-left">
       <${Panel} title=${t("run.timeline")}><${Timeline} run=${run} zone=${zone} /><//>
       <${Panel} title=${t("run.facts")}><${Facts} of=${facts(run, zone)} /><//>
-      <${Panel} title=${t("run.params")}><${Payload} of=${run.params} label=${t("run.params")} none=${t("run.noParams")} /><//>
+      <${Panel} title=${t("run.params")}>
+        <${Payload} of=${run.params} label=${t("run.params")} none=${t("run.noParams")} /><//>
       <${Panel} title=${t("run.output")}><${Payload} of=${run.output} label=${t("run.output")}
         none=${t(isOpen(state) ? "run.noOutputYet" : "run.noOutput")} /><//>
     </div>
@@ -76,7 +80,8 @@ function LogPanel({ run, zone }) {
   useEffect(() => {
     if (!query.get("attempt")) setAt(attempts);
   }, [attempts]);
-  if (!run.attempts?.length) return null;
+  // What a split run wrote is in the logs of its shards.
+  if (!run.attempts?.some((one) => one.executor)) return null;
   if (at !== attempts && query.get("attempt") !== String(at)) setQuery({ attempt: String(at) });
   return html`<${Panel} title=${t("run.log")}>
     <${RunLog} run=${run.name ?? ""} attempt=${at} attempts=${attempts} zone=${zone} /><//>`;
@@ -86,7 +91,8 @@ function LogPanel({ run, zone }) {
 const Failed = ({ failure, tone }) =>
   html`<section class=${`failure tone-${tone}`} aria-label=${t("run.failure")}>
     <p><b class="mono">${failure.code}</b>
-      ${failure.type && failure.type !== failure.code && html`<span class="mono of"> ${failure.type}</span>`}
+      ${failure.type && failure.type !== failure.code &&
+        html`<span class="mono of"> ${failure.type}</span>`}
       ${failure.nonRetryable && html`<span class="tag">${t("run.nonRetryable")}</span>`}</p>
     <p class="failure-message">${failure.message}</p>
     ${failure.stack && html`<details open><summary>${t("run.stack")}</summary>
@@ -95,8 +101,10 @@ const Failed = ({ failure, tone }) =>
 /** @param {pb.Run} run @param {string} zone @returns {[string, any][]} */
 function facts(run, zone) {
   const trace = run.traceparent?.split("-")[1];
-  const when = (/** @type {string | undefined} */ at) => at && html`<${When} at=${at} zone=${zone} />`;
-  const other = (/** @type {string | undefined} */ name) => name && html`<${RunLink} name=${name} />`;
+  const when = (/** @type {string | undefined} */ at) => at &&
+    html`<${When} at=${at} zone=${zone} />`;
+  const other = (/** @type {string | undefined} */ name) => name &&
+    html`<${RunLink} name=${name} />`;
   return [
     [t("run.fire"), when(run.fireTime)],
     [t("run.due"), run.dueTime !== run.fireTime && when(run.dueTime)],
@@ -104,20 +112,25 @@ function facts(run, zone) {
     [t("run.end"), when(run.endTime)],
     [t("run.lateness"), length(lateness(run))],
     [t("run.elapsed"), run.startTime && html`<${Elapsed} run=${run} />`],
-    [t("run.trigger"), html`${triggerOf(run)} ${run.triggeredBy && html`<span class="of">${run.triggeredBy}</span>`}`],
+    [t("run.trigger"), html`${triggerOf(run)} ${run.triggeredBy &&
+      html`<span class="of">${run.triggeredBy}</span>`}`],
     [t("word.executor"), run.executor && html`<${ExecutorLink} name=${run.executor} />`],
     [t("run.attempt"), run.attempt],
     [t("run.next"), !run.endTime && when(run.nextAttemptTime)],
-    [t("run.killReason"), run.killReason && t(`kill.${run.killReason.replace("KILL_REASON_", "")}`)],
+    [t("run.killReason"), run.killReason &&
+      t(`kill.${run.killReason.replace("KILL_REASON_", "")}`)],
     [t("run.stateMessage"), run.stateMessage],
     [t("run.missed"), (run.missedCount ?? 0) > 1 && run.missedCount],
     [t("run.shard"), run.parentRun && `${run.shardIndex ?? 0} / ${run.shardTotal ?? 0}`],
     [t("run.parent"), other(run.parentRun)],
     [t("run.rerunOf"), other(run.rerunOf)],
     [t("run.causedBy"), other(run.causedBy)],
-    [t("word.labels"), Object.keys(run.labels ?? {}).length > 0 && html`<${Labels} labels=${run.labels} />`],
+    [t("word.labels"), Object.keys(run.labels ?? {}).length > 0 &&
+      html`<${Labels} labels=${run.labels} />`],
     [t("job.revision"), run.jobRevision],
-    [t("run.trace"), trace && html`<span class="row tight"><span class="mono">${trace}</span><${Copy} text=${trace} /></span>`],
+    [t("run.trace"), trace &&
+      html`<span class="row tight"><span class="mono">${trace}</span><${Copy} text=${trace} />
+        </span>`],
     [t("word.app"), appOf(run.name ?? "")],
     [t("word.run"), html`<span class="mono">${idOf(run.name)}</span>`],
   ];

@@ -54,7 +54,8 @@ export function Runs() {
     </div>
     ${nothing
       ? html`<${Empty} title=${t("runs.noJob", { text })}><${ClearFilters} names=${FILTERS} /><//>`
-      : named.value && !named.value.run && html`<${RunsTable} jobs=${named.value.jobs} query=${query}
+      : named.value && !named.value.run &&
+        html`<${RunsTable} jobs=${named.value.jobs} query=${query}
           label=${t("page.runs")} empty=${filtered
             ? html`<${Empty} title=${t("runs.noMatch")}><${ClearFilters} names=${FILTERS} /><//>`
             : html`<${Empty} title=${t("runs.none")} hint=${t("runs.noneHint")}>
@@ -63,7 +64,9 @@ export function Runs() {
 
 /**
  * Runs of these jobs (of all when there are none), kept up to date where they stand.
- * @param {{ jobs: string[], query: URLSearchParams, label: string, empty: any, one?: boolean }} props
+ * @param {{
+ *   jobs: string[], query: URLSearchParams, label: string, empty: any, one?: boolean,
+ * }} props
  *   `one`: of one job, which needs no naming
  */
 export function RunsTable({ jobs, query, label, empty, one }) {
@@ -71,7 +74,8 @@ export function RunsTable({ jobs, query, label, empty, one }) {
   const asked = `${jobs.join()} ${query}`.replace(/&?n=\d+/, "");
   const filter = useMemo(() => runFilter(query, jobs), [asked]);
   const count = Math.min(5000, Math.max(PAGE, Number(query.get("n")) || 0));
-  const list = useList({ method: "RunService/ListRuns", body: { parent, filter }, field: "runs", count });
+  const list = useList({ method: "RunService/ListRuns", body: { parent, filter }, field: "runs",
+    count });
   useEffect(() => {
     if (list.rows.length > PAGE) setQuery({ n: String(list.rows.length) });
   }, [list.rows.length]);
@@ -92,7 +96,8 @@ function useLive(parent, filter, list) {
         if (type === "BOOKMARK") reading = false;
         if (!run) return;
         if (type === "DELETED") leave(run.name ?? "");
-        else if (!latest.current.patch(run) && type === "CHANGED" && !reading) latest.current.add(run);
+        else if (!latest.current.patch(run) && type === "CHANGED" && !reading) latest.current.add(
+          run);
       },
     });
   }, [parent, filter]);
@@ -111,16 +116,21 @@ function useLive(parent, filter, list) {
 function columnsOf(one) {
   /** @type {import("../parts/table.js").Column<pb.Run>[]} */
   const columns = [
-    { id: "state", label: t("word.state"), cell: (run) => html`<${RunState} state=${run.state} />` },
-    { id: "job", label: t("word.job"), class: "first", cell: (run) => html`<${JobLink} name=${run.job} />` },
+    { id: "state", label: t("word.state"), cell: (run) =>
+      html`<${RunState} state=${run.state} />` },
+    { id: "job", label: t("word.job"), class: "first", cell: (run) =>
+      html`<${JobLink} name=${run.job} />` },
     { id: "run", label: t("word.run"), cell: (run) => html`<${RunLink} name=${run.name} />` },
     { id: "fire", label: t("run.fire"), cell: (run) => html`<${When} at=${run.fireTime} bare />` },
-    { id: "late", label: t("run.lateness"), class: "num wide-only", cell: (run) => length(lateness(run)) },
-    { id: "elapsed", label: t("run.elapsed"), class: "num", cell: (run) => html`<${Elapsed} run=${run} />` },
+    { id: "late", label: t("run.lateness"), class: "num wide-only", cell: (run) =>
+      length(lateness(run)) },
+    { id: "elapsed", label: t("run.elapsed"), class: "num", cell: (run) =>
+      html`<${Elapsed} run=${run} />` },
     { id: "attempt", label: t("run.attempt"), class: "num wide-only", cell: (run) =>
       isOpen(stateOf(run.state)) || (run.attempt ?? 0) > 1 ? run.attempt : "" },
     { id: "trigger", label: t("run.trigger"), class: "wide-only", cell: (run) => triggerOf(run) },
-    { id: "executor", label: t("word.executor"), cell: (run) => html`<${ExecutorLink} name=${run.executor} />` },
+    { id: "executor", label: t("word.executor"), cell: (run) =>
+      html`<${ExecutorLink} name=${run.executor} />` },
     { id: "why", label: t("run.why"), class: "why", cell: (run) => html`
       <span title=${reason(run)}>${reason(run)}</span>` },
   ];

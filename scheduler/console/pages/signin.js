@@ -53,10 +53,11 @@ function Credentials() {
           <input name="token" type="password" autocomplete="off" required autofocus /></label>
           <p class="minor">${t("sign.tokenHint")}</p>`
       : html`<label class="field"><span>${t("sign.user")}</span>
-          <input name="user" autocomplete="username" required autofocus spellcheck="false"
+          <input name="user" autocomplete="username" required autofocus spellcheck=${false}
             autocapitalize="none" /></label>
           <label class="field"><span>${t("sign.password")}</span>
-            <input name="password" type="password" autocomplete="current-password" required /></label>`}
+            <input name="password" type="password" autocomplete="current-password" required />
+              </label>`}
     <${Fault} error=${error} />
     <${Button} type="submit" kind="main" busy=${busy}>${t("sign.in")}<//>
     <button type="button" class="link" onClick=${() => { setError(null); setByToken(!byToken); }}>

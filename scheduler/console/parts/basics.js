@@ -19,7 +19,10 @@ export function Button(props) {
   </button>`;
 }
 
-/** A link that looks like a button. @param {{ href: string, icon?: string, kind?: string, children?: any }} props */
+/**
+ * A link that looks like a button.
+ * @param {{ href: string, icon?: string, kind?: string, children?: any }} props
+ */
 export const ButtonLink = ({ href, icon, kind = "plain", children }) =>
   html`<a class=${cls("button", kind)} href=${href}>
     ${icon && html`<${Icon} name=${icon} />`}<span>${children}</span></a>`;
@@ -48,7 +51,8 @@ export function Fault({ error, again }) {
  */
 export const Empty = ({ title, hint, children }) =>
   html`<div class="empty"><p class="empty-title">${title}</p>
-    ${hint && html`<p>${hint}</p>`}${children && html`<div class="row center">${children}</div>`}</div>`;
+    ${hint && html`<p>${hint}</p>`}${children &&
+      html`<div class="row center">${children}</div>`}</div>`;
 
 /** @param {{ text?: string }} props */
 export const Loading = ({ text }) =>

@@ -24,12 +24,14 @@ export function Copy({ text, label }) {
 
 /** @param {{ text: string, label: string }} props */
 export const Code = ({ text, label }) =>
-  html`<div class="code"><pre tabindex="0" aria-label=${label}>${text}</pre><${Copy} text=${text} /></div>`;
+  html`<div class="code"><pre tabindex="0" aria-label=${label}>${text}</pre><${Copy} text=${text} />
+    </div>`;
 
 /** Params, output. @param {{ of: pb.Payload | undefined, label: string, none: string }} props */
 export function Payload({ of, label, none }) {
   const { text, kind } = shown(of);
   if (kind === "none") return html`<p class="none">${none}</p>`;
-  if (kind === "bytes") return html`<p class="none">${t("payload.bytes", { text, type: of?.contentType ?? "" })}</p>`;
+  if (kind === "bytes") return html`<p class="none">
+    ${t("payload.bytes", { text, type: of?.contentType ?? "" })}</p>`;
   return html`<${Code} text=${text} label=${label} />`;
 }

@@ -23,7 +23,8 @@ export function Dialog({ title, close, children, wide }) {
     event.preventDefault();
     close();
   };
-  return html`<dialog class=${wide ? "wide" : ""} ref=${box} onCancel=${onCancel} aria-label=${title}>
+  return html`<dialog class=${wide ? "wide" : ""} ref=${box} onCancel=${onCancel}
+    aria-label=${title}>
     <header><h2>${title}</h2><${Button} kind="quiet" icon="close" label=${t("do.close")}
       onClick=${close} /></header>
     <div class="dialog-body">${children}</div></dialog>`;

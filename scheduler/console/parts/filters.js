@@ -40,7 +40,7 @@ export function Search({ name = "q", label, placeholder, main = true }) {
     ${main && html`<${Icon} name="search" size=${14} />`}
     <span class="sr">${label}</span>
     <input type="search" value=${text} onInput=${onInput} placeholder=${placeholder ?? label}
-      data-search=${main ? "" : undefined} spellcheck="false" autocomplete="off" />
+      data-search=${main ? "" : undefined} spellcheck=${false} autocomplete="off" />
     ${main && html`<kbd aria-hidden="true">/</kbd>`}</label>`;
 }
 

@@ -1,5 +1,5 @@
 // Fields of forms. What is typed stays as it was typed; what it means goes to the form.
-import { html, useEffect, useState } from "../lib/dom.js";
+import { cloneElement, cls, html, useEffect, useId, useState } from "../lib/dom.js";
 import { t } from "../lib/i18n.js";
 import { readLength, wallClock, wallText, writeLength } from "../lib/time.js";
 
@@ -8,15 +8,22 @@ export const valueOf = (event) => /** @type {HTMLInputElement} */ (event.target)
 
 /**
  * A field with its name, what it is for, and what is wrong with it.
- * @param {{ label: any, hint?: any, fault?: string, must?: boolean, children?: any, tick?: boolean }} props
+ * @param {{
+ *   label: any, hint?: any, fault?: string, must?: boolean, children?: any, tick?: boolean,
+ * }} props
  */
-export const Labelled = ({ label, hint, fault, must, children, tick }) =>
-  html`<label class=${`field${tick ? " tick" : ""}${fault ? " wrong" : ""}`}>
-    ${tick && children}
-    <span>${label}${must && html`<i class="must">${t("form.must")}</i>`}</span>
-    ${!tick && children}
-    ${hint && html`<small>${hint}</small>`}
-    ${fault && html`<small class="field-fault" role="alert">${fault}</small>`}</label>`;
+export function Labelled({ label, hint, fault, must, children, tick }) {
+  const id = useId();
+  const told = cls(hint && `${id}-hint`, fault && `${id}-fault`);
+  const field = cloneElement(children, { id, "aria-describedby": told || undefined });
+  return html`<div class=${cls("field", tick && "tick", fault && "wrong")}>
+    ${tick && field}
+    <label for=${id}>${label}${must && html`<i class="must">${t("form.must")}</i>`}</label>
+    ${!tick && field}
+    ${hint && html`<small id=${`${id}-hint`}>${hint}</small>`}
+    ${fault && html`<small id=${`${id}-fault`} class="field-fault" role="alert">
+      ${fault}</small>`}</div>`;
+}
 
 /**
  * @param {{
@@ -26,13 +33,16 @@ export const Labelled = ({ label, hint, fault, must, children, tick }) =>
  * }} props
  */
 export function TextField(props) {
-  const { label, value, change, hint, fault, must, list, mono, placeholder, rows, type, off } = props;
+  const { label, value, change, hint, fault, must, list, mono, placeholder, rows, type,
+    off } = props;
   const onInput = (/** @type {Event} */ event) => change(valueOf(event));
-  const shared = { value, onInput, placeholder, "aria-invalid": Boolean(fault), class: mono ? "mono" : "", disabled: off };
+  const shared = { value, onInput, placeholder, "aria-invalid": Boolean(fault), class: mono ?
+    "mono" : "", disabled: off };
   return html`<${Labelled} label=${label} hint=${hint} fault=${fault} must=${must}>
     ${rows
       ? html`<textarea ...${shared} rows=${rows}></textarea>`
-      : html`<input ...${shared} type=${type ?? "text"} list=${list} spellcheck="false" autocomplete="off" />`}<//>`;
+      : html`<input ...${shared} type=${type ?? "text"} list=${list} spellcheck=${false}
+        autocomplete="off" />`}<//>`;
 }
 
 /**
@@ -43,11 +53,17 @@ export function TextField(props) {
  */
 export const SelectField = ({ label, value, change, options, hint, fault, none }) =>
   html`<${Labelled} label=${label} hint=${hint} fault=${fault}>
-    <select value=${value} onChange=${(/** @type {Event} */ e) => change(valueOf(e))} aria-invalid=${Boolean(fault)}>
+    <select value=${value} onChange=${(/** @type {Event} */ e) => change(valueOf(e))}
+      aria-invalid=${Boolean(fault)}>
       ${none !== undefined && html`<option value="">${none}</option>`}
-      ${options.map(([key, text]) => html`<option key=${key} value=${key}>${text}</option>`)}</select><//>`;
+      ${options.map(([key, text]) =>
+        html`<option key=${key} value=${key}>${text}</option>`)}</select><//>`;
 
-/** @param {{ label: any, value: boolean, change: (on: boolean) => void, hint?: any, fault?: string }} props */
+/**
+ * @param {{
+ *   label: any, value: boolean, change: (on: boolean) => void, hint?: any, fault?: string,
+ * }} props
+ */
 export const TickField = ({ label, value, change, hint, fault }) =>
   html`<${Labelled} label=${label} hint=${hint} fault=${fault} tick>
     <input type="checkbox" checked=${value} onChange=${(/** @type {Event} */ e) =>
@@ -64,7 +80,8 @@ export const TickField = ({ label, value, change, hint, fault }) =>
  * }} props
  */
 export function ReadField(props) {
-  const { label, value, change, hint, fault, placeholder, read, write, wrong, tell, type, must, list } = props;
+  const { label, value, change, hint, fault, placeholder, read, write, wrong, tell, type, must,
+    list } = props;
   const [text, setText] = useState(write(value));
   const unread = text.trim() !== "" && read(text) === undefined;
   const shown = write(value);
@@ -88,7 +105,8 @@ export function ReadField(props) {
 
 /** A length of time, such as 90s or 1h30m. @param {any} props */
 export const LengthField = (props) =>
-  html`<${ReadField} ...${props} read=${readLength} write=${writeLength} wrong=${t("form.badLength")}
+  html`<${ReadField} ...${props} read=${readLength} write=${writeLength}
+    wrong=${t("form.badLength")}
     placeholder=${props.placeholder ?? "90s, 5m, 1h30m"} />`;
 
 /** @param {string} text */
@@ -100,7 +118,8 @@ const writeNumber = (value) => (value === undefined ? "" : plainNumber(value));
 
 /** @param {any} props */
 export const NumberField = (props) =>
-  html`<${ReadField} ...${props} read=${readNumber} write=${writeNumber} wrong=${t("form.badNumber")} />`;
+  html`<${ReadField} ...${props} read=${readNumber} write=${writeNumber}
+    wrong=${t("form.badNumber")} />`;
 
 /** @param {string} text */
 const readWords = (text) => text.split(/[\s,]+/).filter(Boolean);
@@ -123,16 +142,21 @@ function readLabels(text) {
   return labels;
 }
 /** @param {Record<string, string> | undefined} labels */
-const writeLabels = (labels) => Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
+const writeLabels = (labels) =>
+  Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
 
 /** Labels as key=value with commas between. @param {any} props */
 export const LabelsField = (props) =>
-  html`<${ReadField} ...${props} read=${readLabels} write=${writeLabels} wrong=${t("form.badLabels")}
+  html`<${ReadField} ...${props} read=${readLabels} write=${writeLabels}
+    wrong=${t("form.badLabels")}
     placeholder=${props.placeholder ?? "team=billing, zone=b"} />`;
 
 /**
  * An instant by the clock of a zone.
- * @param {{ label: any, value: string | undefined, change: (value: string | undefined) => void, zone: string, fault?: string, hint?: any }} props
+ * @param {{
+ *   label: any, value: string | undefined, change: (value: string | undefined) => void,
+ *   zone: string, fault?: string, hint?: any,
+ * }} props
  */
 export function InstantField({ label, value, change, zone, fault, hint }) {
   const at = value ? Date.parse(value) : NaN;
@@ -143,5 +167,6 @@ export function InstantField({ label, value, change, zone, fault, hint }) {
   };
   return html`<${Labelled} label=${label} hint=${hint ?? zone} fault=${fault}>
     <input type="datetime-local" step="1" value=${Number.isNaN(at) ? "" : wallText(at, zone)}
-      aria-invalid=${Boolean(fault)} onChange=${(/** @type {Event} */ e) => take(valueOf(e))} /><//>`;
+      aria-invalid=${Boolean(fault)} onChange=${(/** @type {Event} */ e) => take(valueOf(e))} />
+        <//>`;
 }

@@ -66,7 +66,7 @@ function options(at, lines, unit, height) {
   return {
     width: Math.max(200, at.clientWidth),
     height,
-    padding: [10, 8, 0, 0],
+    padding: [10, 18, 0, 0],
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     legend: { live: true },
     scales: { x: { time: true }, y: { range: (_, __, max) => [0, Math.max(1, max * 1.1)] } },
@@ -78,7 +78,8 @@ function options(at, lines, unit, height) {
         size: 52,
         values: (_, all) => all.map((v) => (v === null ? "" : unit(v))),
         space: 34,
-        incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 6e4, 12e4, 3e5, 6e5, 36e5],
+        incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 6e4, 12e4, 3e5, 6e5,
+          36e5],
       },
     ],
     series: [
@@ -86,7 +87,8 @@ function options(at, lines, unit, height) {
       ...lines.map((line) => ({
         label: line.label,
         stroke: colour(line.colour),
-        fill: line.bars || line.fill ? colour(`${line.colour}${line.bars ? "" : "-soft"}`) : undefined,
+        fill: line.bars || line.fill ? colour(`${line.colour}${line.bars ? "" : "-soft"}`) :
+          undefined,
         width: line.bars ? 0 : 1.5,
         // A value without neighbours would not be seen as a line.
         points: { show: !line.bars, size: 3, fill: colour(line.colour) },

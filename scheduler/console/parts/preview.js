@@ -24,7 +24,8 @@ export function Preview({ app, schedule, count = 6, quiet, tell }) {
       const parent = app ? `apps/${app}` : "";
       try {
         /** @type {pb.PreviewScheduleResponse} */
-        const got = await call("JobService/PreviewSchedule", { parent, schedule, count }, stop.signal)
+        const got = await call("JobService/PreviewSchedule", { parent, schedule, count },
+          stop.signal)
           .catch((fault) => {
             // An app that is not there yet: seen from all apps.
             if (fault.code !== "not_found") throw fault;
@@ -52,18 +53,23 @@ export function Preview({ app, schedule, count = 6, quiet, tell }) {
   const dialect = cronDialect.replace("CRON_DIALECT_", "");
   return html`<div class="preview" aria-live="polite">
     <p class="preview-words">${description}
-      ${dialect && dialect !== "UNSPECIFIED" && html` <span class="tag">${t(`dialect.${dialect}`)}</span>`}</p>
-    ${warnings.map((warning) => html`<p key=${warning} class="field-note"><${Icon} name="warn" size=${13} /> ${warning}</p>`)}
+      ${dialect && dialect !== "UNSPECIFIED" &&
+        html` <span class="tag">${t(`dialect.${dialect}`)}</span>`}</p>
+    ${warnings.map((warning) =>
+      html`<p key=${warning} class="field-note"><${Icon} name="warn" size=${13} /> ${warning}</p>`)}
     ${fireTimes.length === 0
       ? html`<p class="none">${t(schedule.delay ? "preview.delay" : "preview.none")}</p>`
-      : html`<p class="minor">${t("zone.note", { text: knowsZone(zone) ? zoneName(zone) : zone })}</p>
-        <ol class="fires">${fireTimes.map((at) => html`<${Fire} key=${at} at=${at} zone=${knowsZone(zone) ? zone : "UTC"} />`)}</ol>`}
+      : html`<p class="minor">${t("zone.note",
+        { text: knowsZone(zone) ? zoneName(zone) : zone })}</p>
+        <ol class="fires">${fireTimes.map((at) =>
+          html`<${Fire} key=${at} at=${at} zone=${knowsZone(zone) ? zone : "UTC"} />`)}</ol>`}
   </div>`;
 }
 
 /** @param {{ at: string, zone: string }} props */
 const Fire = ({ at, zone }) => {
   const ms = instant(at);
-  return html`<li><time datetime=${at}><span class="of">${weekday(ms, zone)}</span> ${dateOf(ms, zone)}
+  return html`<li><time datetime=${at}><span class="of">
+    ${weekday(ms, zone)}</span> ${dateOf(ms, zone)}
     <b>${clockOf(ms, zone)}</b></time> <span class="rel">${ago(ms)}</span></li>`;
 };

@@ -96,7 +96,8 @@ function Corner({ help }) {
       </select></label>
     <div class="row">
       <button type="button" class="tool" onClick=${() => prefer({ theme: dark ? "light" : "dark" })}
-        aria-label=${t(dark ? "theme.light" : "theme.dark")} title=${t(dark ? "theme.light" : "theme.dark")}>
+        aria-label=${t(dark ? "theme.light" : "theme.dark")}
+          title=${t(dark ? "theme.light" : "theme.dark")}>
         <${Icon} name=${dark ? "sun" : "moon"} key=${theme} /></button>
       <button type="button" class="tool text" lang=${lang === "zh" ? "en" : "zh-CN"}
         onClick=${() => prefer({ lang: lang === "zh" ? "en" : "zh" })}>
@@ -107,7 +108,8 @@ function Corner({ help }) {
     <div class="row who"><span class="who-name" title=${principal}>
       <${Icon} name="user" size=${14} /><span>${who}</span></span>
       ${isUser && html`<button type="button" class="tool" onClick=${() => setPassword(true)}
-        aria-label=${t("password.change")} title=${t("password.change")}><${Icon} name="edit" /></button>`}
+        aria-label=${t("password.change")} title=${t("password.change")}><${Icon} name="edit" />
+          </button>`}
       <button type="button" class="tool" onClick=${() => signOut().catch(sayFault)}
         aria-label=${t("sign.out")} title=${t("sign.out")}><${Icon} name="out" /></button></div>
     ${password && html`<${Dialog} title=${t("password.change")} close=${() => setPassword(false)}>

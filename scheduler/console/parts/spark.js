@@ -19,7 +19,8 @@ export function Spark({ last }) {
   const top = Math.max(1, ...lengths);
   const skipped = SHOWN - runs.length;
   return html`<svg class="spark" width=${SHOWN * STEP} height=${HEIGHT} role="img"
-    aria-label=${t("job.sparkWords", { n: runs.length, state: t(`state.${stateOf(last.runs[0].state)}`) })}>
+    aria-label=${t("job.sparkWords",
+      { n: runs.length, state: t(`state.${stateOf(last.runs[0].state)}`) })}>
     ${runs.map((run, i) => {
       const tone = toneOf(stateOf(run.state));
       const tall = 5 + Math.round((HEIGHT - 6) * Math.sqrt(lengths[i] / top));

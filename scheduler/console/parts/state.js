@@ -37,16 +37,16 @@ export function Life({ state = "" }) {
   </span>`;
 }
 
-/** A small word with a ground. @param {{ tone?: string, children?: any, title?: string }} props */
-export const Tag = ({ tone = "plain", children, title }) =>
-  html`<span class=${`tag tone-${tone}`} title=${title}>${children}</span>`;
-
 /** Labels as tags. @param {{ labels: Record<string, string> | undefined }} props */
 export const Labels = ({ labels = {} }) =>
   Object.entries(labels).map(([key, value]) =>
-    html`<span class="tag label" key=${key}><b>${key}</b>${value && html`<span>${value}</span>`}</span>`);
+    html`<span class="tag label" key=${key}><b>${key}</b>
+      ${value && html`<span>${value}</span>`}</span>`);
 
-/** A job by name, leading to its page. @param {{ name: string | undefined, app?: boolean }} props */
+/**
+ * A job by name, leading to its page.
+ * @param {{ name: string | undefined, app?: boolean }} props
+ */
 export const JobLink = ({ name = "", app = true }) =>
   html`<a class="name" href=${jobHref(name)}>
     ${app && html`<span class="of">${appOf(name)}/</span>`}${idOf(name)}</a>`;

@@ -9,7 +9,8 @@ export function Switch({ on, flip, label, text }) {
     await flip();
     setBusy(false);
   };
-  return html`<button type="button" class="switch" role="switch" aria-checked=${on} aria-busy=${busy}
+  return html`<button type="button" class="switch" role="switch" aria-checked=${on}
+    aria-busy=${busy}
     aria-label=${label} onClick=${() => busy || act()}>
     <span class="switch-way" aria-hidden="true"></span><span>${text}</span></button>`;
 }

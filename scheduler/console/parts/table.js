@@ -60,8 +60,10 @@ export function Table(props) {
         const id = idOf(row);
         const on = chosen?.has(id) ?? false;
         return html`<tr key=${id} class=${cls(i === at && "at", on && "on", rowClass?.(row))}>
-          ${choose && html`<td class="choose"><label class="box"><input type="checkbox" checked=${on}
-            onChange=${() => toggle(id)} aria-label=${t("list.choose", { name: id })} /></label></td>`}
+          ${choose && html`<td class="choose"><label class="box">
+            <input type="checkbox" checked=${on}
+            onChange=${() => toggle(id)} aria-label=${t("list.choose", { name: id })} /></label>
+              </td>`}
           ${columns.map((column) => html`<td key=${column.id} class=${column.class}
             data-label=${typeof column.label === "string" ? column.label : ""}>
             ${column.cell(row)}</td>`)}</tr>`;

@@ -26,7 +26,9 @@ export function useNow() {
 
 /**
  * An instant. Its zone is named beside it, or at the head of its list (`bare`).
- * @param {{ at: string | undefined, zone?: string, bare?: boolean, rel?: boolean, next?: boolean }} props
+ * @param {{
+ *   at: string | undefined, zone?: string, bare?: boolean, rel?: boolean, next?: boolean,
+ * }} props
  *   `next`: what lies ahead; when it has passed its successor is not known yet
  */
 export function When({ at, zone, bare = false, rel = false, next = false }) {

@@ -58,7 +58,8 @@ export function contract() {
     } else if (field && message && field[2] !== "option") {
       const map = /^map<\w+, ([\w.]+)>$/.exec(field[2]);
       const type = map ? `Record<string, ${typeOf(map[1])}>` : typeOf(field[2]);
-      message.fields.push(`    ${camel(field[3])}?: ${type}${field[1] === "repeated " ? "[]" : ""};`);
+      message.fields.push(`    ${camel(field[3])}?: ${type}${field[1] === "repeated " ? "[]" :
+        ""};`);
     }
   }
   return `${[...out, "}"].join("\n")}\n`;

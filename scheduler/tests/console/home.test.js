@@ -5,7 +5,8 @@ import { until } from "./support/scheduler.js";
 import { stage } from "./support/stage.js";
 
 const here = stage(async (scheduler) => {
-  await scheduler.agent("ops", { nap: "sleep 300", fine: "exit 0", broken: "echo 'the disk is full' >&2; exit 3" });
+  await scheduler.agent("ops",
+    { nap: "sleep 300", fine: "exit 0", broken: "echo 'the disk is full' >&2; exit 3" });
   await scheduler.shellJob("ops", "nap", "nap");
   await scheduler.shellJob("ops", "broken", "broken");
 });
@@ -18,7 +19,8 @@ async function countOn(page, label) {
   return text ? Number.parseInt(text.replace(/,/g, ""), 10) : NaN;
 }
 
-test("a run that begins shows on the home page without a reload, and its number leads to it", async () => {
+test("a run that begins shows on the home page without a reload, and its number leads to it",
+  async () => {
   const { page, close } = await here.open();
   await until(async () => (await countOn(page, "Running now")) >= 0, "the number of running runs");
   await page.evaluate(() => { /** @type {any} */ (window).sameDocument = true; });
@@ -32,7 +34,8 @@ test("a run that begins shows on the home page without a reload, and its number 
   await page.goBack();
   await tile(page, "Running now").waitFor();
   await here.scheduler.call("RunService/CancelRun", { name: run.name });
-  await until(async () => (await page.locator(".panel", { hasText: "Running now" }).getByText("nap").count()) === 0,
+  await until(async () => (await page.locator(".panel", { hasText: "Running now" }).getByText(
+    "nap").count()) === 0,
     "the run to leave the page");
   await close();
 });
@@ -51,14 +54,15 @@ test("what has failed is told with since when and why, and leads to the run", as
   await close();
 });
 
-test("r72 a job that never ran is neither failed nor well, and the last fault is one that is listed", async () => {
+test("r72 a job that never ran is neither failed nor well; the last fault is listed", async () => {
   await here.scheduler.shellJob("ops", "newborn", "fine");
   await here.scheduler.runOf("apps/ops/jobs/broken");
   const { page, close } = await here.open({ at: "/jobs?app=ops" });
   await row(page, "newborn").getByText("never ran").waitFor();
   for (const [result, shown] of [["failed", false], ["succeeded", false], ["never", true]]) {
     await page.getByLabel("Last result").selectOption(String(result));
-    await row(page, result === "never" ? "newborn" : /broken|newborn/).first().or(page.locator(".empty")).waitFor();
+    await row(page, result === "never" ? "newborn" : /broken|newborn/).first().or(
+      page.locator(".empty")).waitFor();
     assert.equal(await row(page, "newborn").count(), shown ? 1 : 0, String(result));
   }
   await goTo(page, "/");
@@ -75,9 +79,11 @@ test("r72 a job that never ran is neither failed nor well, and the last fault is
 test("each number leads to a list of as many", async () => {
   const { page, close } = await here.open();
   await here.scheduler.runOf("apps/ops/jobs/broken");
-  const { runs } = await here.scheduler.call("RunService/ListRuns", { parent: "apps/ops", pageSize: 1000,
+  const { runs } = await here.scheduler.call("RunService/ListRuns",
+    { parent: "apps/ops", pageSize: 1000,
     filter: "(state = FAILED OR state = TIMED_OUT OR state = LOST OR state = SKIPPED)" });
-  await until(async () => (await countOn(page, "Failed or missed")) >= runs.length, "the failed runs to be counted");
+  await until(async () => (await countOn(page, "Failed or missed")) >= runs.length,
+    "the failed runs to be counted");
   const counted = await countOn(page, "Failed or missed");
   await tile(page, "Failed or missed").click();
   await page.locator("table.list tbody tr").first().waitFor();
@@ -104,7 +110,8 @@ test("r77 numbers come back after a restart of the scheduler and are never negat
   await page.getByText(/No connection/).or(page.locator(".fault")).first().waitFor();
   await here.scheduler.up();
   await page.locator(".live", { hasText: "live" }).waitFor();
-  await until(async () => (await countOn(page, "Failed or missed")) >= before, "the number as it was, or more");
+  await until(async () => (await countOn(page, "Failed or missed")) >= before,
+    "the number as it was, or more");
   for (const text of await page.locator(".tile-value").allInnerTexts()) {
     assert.ok(!/[-−]/.test(text), text);
   }

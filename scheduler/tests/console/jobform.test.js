@@ -6,16 +6,19 @@ import { stage } from "./support/stage.js";
 
 const here = stage();
 
-const save = (/** @type {import("playwright-core").Page} */ page) => page.locator("form.job-form button[type=submit]").click();
+const save = (/** @type {import("playwright-core").Page} */ page) =>
+  page.locator("form.job-form button[type=submit]").click();
 
 test("a job is written, checked as it is typed, and runs", async () => {
   const { page, close } = await here.open({ at: "/jobs/new" });
-  await until(async () => (await page.getByLabel("App").inputValue()) === "demo", "the only app to be filled in");
+  await until(async () => (await page.getByLabel("App").inputValue()) === "demo",
+    "the only app to be filled in");
   await page.getByLabel("Id").fill("Not A Name");
   await page.locator(".field.wrong", { hasText: "Id" }).getByText(/a-z/).last().waitFor();
   await page.getByLabel("Id").fill("greeter");
   // Handlers are those that connected executors offer.
-  await until(async () => (await page.locator("#handlers option").count()) >= 3, "the handlers that are offered");
+  await until(async () => (await page.locator("#handlers option").count()) >= 3,
+    "the handlers that are offered");
   await page.getByLabel("Handler").fill("nobody-has-it");
   await page.getByText("No connected executor offers it").waitFor();
   await page.getByLabel("Handler").fill("hello");
@@ -82,7 +85,8 @@ test("faults of a form stand at their fields, and what was typed stays", async (
   await close();
 });
 
-test("a copy begins with the other's settings; a change makes a revision that can be taken back", async () => {
+test("a copy begins with the other's settings; a change makes a revision that can be taken back",
+  async () => {
   const { page, close } = await here.open({ at: "/jobs/demo/risky" });
   await page.getByText("Copy", { exact: true }).click();
   await page.getByLabel("Id").fill("risky-two");
@@ -110,10 +114,12 @@ test("a copy begins with the other's settings; a change makes a revision that ca
 });
 
 test("who saves over somebody else's change is told, and loses nothing", async () => {
-  await here.scheduler.call("JobService/CreateJob", { parent: "apps/demo", jobId: "contested", job: { handler: "hello" } });
+  await here.scheduler.call("JobService/CreateJob",
+    { parent: "apps/demo", jobId: "contested", job: { handler: "hello" } });
   const { page, close } = await here.open({ at: "/jobs/demo/contested/edit" });
   await page.getByLabel("Owner").fill("me");
-  await here.scheduler.call("JobService/UpdateJob", { job: { name: "apps/demo/jobs/contested", owner: "them" }, updateMask: "owner" });
+  await here.scheduler.call("JobService/UpdateJob",
+    { job: { name: "apps/demo/jobs/contested", owner: "them" }, updateMask: "owner" });
   await save(page);
   await page.locator(".fault, .save .field-fault").first().waitFor();
   assert.equal(await page.getByLabel("Owner").inputValue(), "me");

@@ -5,12 +5,15 @@ import { until } from "./support/scheduler.js";
 import { stage } from "./support/stage.js";
 
 const here = stage(async (scheduler) => {
-  await scheduler.manyJobs("shop", "sync", 130, { schedules: [{ cron: "0 4 1 1 *" }], labels: { team: "shop" }, owner: "ada" });
+  await scheduler.manyJobs("shop", "sync", 130,
+    { schedules: [{ cron: "0 4 1 1 *" }], labels: { team: "shop" }, owner: "ada" });
 });
 
-const rows = (/** @type {import("playwright-core").Page} */ page) => page.locator("table.list tbody tr");
+const rows = (/** @type {import("playwright-core").Page} */ page) =>
+  page.locator("table.list tbody tr");
 
-test("search and filters narrow the list, stand in the address, and the way back takes them off", async () => {
+test("search and filters narrow the list, stand in the address, and the way back takes them off",
+  async () => {
   const { page, close } = await here.open({ at: "/jobs" });
   await row(page, "hello").waitFor();
   await page.keyboard.press("/");
@@ -55,7 +58,8 @@ test("jobs by their next fire, the next one first", async () => {
   const { page, close } = await here.open({ at: "/jobs" });
   await row(page, "hello").waitFor();
   await page.getByLabel("Order").selectOption("next_fire_time");
-  await until(async () => /hello|risky|sleepy/.test(await rows(page).first().innerText()), "a job of seconds at the top");
+  await until(async () => /hello|risky|sleepy/.test(await rows(page).first().innerText()),
+    "a job of seconds at the top");
   assert.match(page.url(), /sort=next_fire_time/);
   await close();
 });
@@ -80,21 +84,25 @@ test("r73 30 jobs switched in a row: the list stays where it is", async () => {
   assert.match(page.url(), /app=shop&state=ACTIVE/);
   const moved = Math.abs(await page.evaluate(() => scrollY) - place);
   assert.ok(moved < 1200, `moved by ${moved}, more than clicking through 30 rows does`);
-  const { jobs } = await here.scheduler.call("JobService/ListJobs", { parent: "apps/shop", filter: "state = PAUSED", pageSize: 1000 });
+  const { jobs } = await here.scheduler.call("JobService/ListJobs",
+    { parent: "apps/shop", filter: "state = PAUSED", pageSize: 1000 });
   assert.equal(jobs.length, 30);
   await close();
 });
 
-test("chosen jobs are paused, resumed, triggered and deleted together; place and filter stay", async () => {
+test("chosen jobs are paused, resumed, triggered and deleted together; place and filter stay",
+  async () => {
   const { page, close } = await here.open({ at: "/jobs?app=shop&q=sync-010" });
   await row(page, "sync-0100").waitFor();
   await page.getByLabel("Choose all rows on show").check();
   const bar = page.getByRole("region", { name: "The chosen jobs" });
   await bar.getByText("10 chosen").waitFor();
   await bar.getByText("Pause").click();
-  await until(async () => (await page.locator("td", { hasText: "paused" }).count()) === 10, "ten paused");
+  await until(async () => (await page.locator("td", { hasText: "paused" }).count()) === 10,
+    "ten paused");
   await bar.getByText("Resume").click();
-  await until(async () => (await page.locator("td", { hasText: "active" }).count()) === 10, "ten active");
+  await until(async () => (await page.locator("td", { hasText: "active" }).count()) === 10,
+    "ten active");
   await bar.getByText("Trigger").click();
   await page.locator(".note", { hasText: "10 triggered" }).waitFor();
   await row(page, "sync-0109").getByRole("checkbox").uncheck();
@@ -104,7 +112,8 @@ test("chosen jobs are paused, resumed, triggered and deleted together; place and
   await until(async () => (await rows(page).count()) === 1, "one left");
   await row(page, "sync-0109").waitFor();
   assert.match(page.url(), /q=sync-010/);
-  const { runs } = await here.scheduler.call("RunService/ListRuns", { parent: "apps/shop", pageSize: 100 });
+  const { runs } = await here.scheduler.call("RunService/ListRuns",
+    { parent: "apps/shop", pageSize: 100 });
   assert.equal(runs.length, 10);
   await close();
 });
@@ -120,7 +129,8 @@ test("what could not be done is told job by job", async () => {
   await close();
 });
 
-test("the next fire is shown in the viewer's zone, the job's, or UTC, and the zone is named", async () => {
+test("the next fire is shown in the viewer's zone, the job's, or UTC, and the zone is named",
+  async () => {
   const { page, close } = await here.open({ at: "/jobs?q=report" });
   const next = row(page, "report").locator("time").first();
   await next.waitFor();
@@ -140,6 +150,7 @@ test("the last runs are shown as they end", async () => {
   const { page, close } = await here.open({ at: "/jobs?app=demo&q=hello" });
   const bars = row(page, "hello").locator(".spark-bar");
   const first = await until(() => bars.count(), "bars of runs");
-  await until(async () => (await bars.count()) > first || (await bars.count()) === 14, "one more, without a reload");
+  await until(async () => (await bars.count()) > first || (await bars.count()) === 14,
+    "one more, without a reload");
   await close();
 });

@@ -5,7 +5,8 @@ import { stage } from "./support/stage.js";
 
 const here = stage();
 
-test("who has no token that holds is told so, and gets in with one, to the page asked for", async () => {
+test("who has no token that holds is told so, and gets in with one, to the page asked for",
+  async () => {
   const { page, close } = await here.open({ at: "/jobs?q=risky", token: "" });
   await page.getByText("Sign in with a token").click();
   await page.locator("input[name=token]").fill("clawjob_nobody_knows");
@@ -21,7 +22,8 @@ test("who has no token that holds is told so, and gets in with one, to the page 
 
 test("a user signs in, must change a password that somebody else gave, and goes on", async () => {
   const user = { displayName: "Ada", grants: [{ app: "*", role: "ROLE_ADMIN" }] };
-  await here.scheduler.call("IdentityService/CreateUser", { userId: "ada", user, password: "first-of-all-words" });
+  await here.scheduler.call("IdentityService/CreateUser",
+    { userId: "ada", user, password: "first-of-all-words" });
   const { page, close } = await here.open({ token: "" });
   await page.locator("input[name=user]").fill("ada");
   await page.locator("input[name=password]").fill("not that one at all");
@@ -49,7 +51,8 @@ test("a user signs in, must change a password that somebody else gave, and goes 
 
 test("no script of a page can read the session", async () => {
   const { page, close } = await here.open();
-  const kept = await page.evaluate(() => [document.cookie, ...Object.values(sessionStorage), ...Object.values(localStorage)]);
+  const kept = await page.evaluate(() =>
+    [document.cookie, ...Object.values(sessionStorage), ...Object.values(localStorage)]);
   assert.ok(!kept.join().includes("clawjob_"), kept.join());
   await close();
 });
@@ -58,19 +61,22 @@ test("roles decide what is shown", async () => {
   const viewer = await here.open({ at: "/jobs", token: await here.scheduler.tokenFor("VIEWER") });
   await row(viewer.page, "hello").waitFor();
   for (const name of ["New job", "Access", "Trigger hello now"]) {
-    assert.equal(await viewer.page.getByText(name).or(viewer.page.getByLabel(name)).count(), 0, name);
+    assert.equal(await viewer.page.getByText(name).or(viewer.page.getByLabel(name)).count(), 0,
+      name);
   }
   assert.equal(await viewer.page.getByRole("switch").count(), 0);
   assert.equal(await viewer.page.getByRole("checkbox").count(), 0);
   await viewer.close();
 
-  const operator = await here.open({ at: "/jobs", token: await here.scheduler.tokenFor("OPERATOR", "demo") });
+  const operator = await here.open(
+    { at: "/jobs", token: await here.scheduler.tokenFor("OPERATOR", "demo") });
   await operator.page.getByLabel("Trigger hello now").waitFor();
   assert.ok(await operator.page.getByRole("switch").count() > 0);
   assert.equal(await operator.page.getByText("New job").count(), 0);
   await operator.close();
 
-  const editor = await here.open({ at: "/jobs", token: await here.scheduler.tokenFor("EDITOR", "demo") });
+  const editor = await here.open(
+    { at: "/jobs", token: await here.scheduler.tokenFor("EDITOR", "demo") });
   await editor.page.getByText("New job").waitFor();
   assert.equal(await editor.page.locator("nav").getByText("Access").count(), 0);
   await editor.close();

@@ -6,7 +6,6 @@ export default {
   "alarm.deliveries": "Sent",
   "alarm.message": "What",
   "alarm.rule": "Rule",
-  "alarm.subject": "About",
   "alarm.time": "When",
   "alarms.acknowledged": "acknowledged",
   "alarms.all": "all",

@@ -182,6 +182,7 @@ export default {
   "trigger.any": "any that is free",
   "trigger.at": "At (empty: now)",
   "user.active": "active",
+  "user.barred": "barred",
   "user.deleteLead": "Their sessions end and their tokens are revoked.",
   "user.deleteTitle": "Delete the user {name}?",
   "user.disabled": "May not sign in",

@@ -6,7 +6,6 @@ export default {
   "alarm.deliveries": "已发送",
   "alarm.message": "内容",
   "alarm.rule": "规则",
-  "alarm.subject": "对象",
   "alarm.time": "时间",
   "alarms.acknowledged": "已确认",
   "alarms.all": "全部",

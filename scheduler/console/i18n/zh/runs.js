@@ -181,6 +181,7 @@ export default {
   "trigger.any": "任意空闲",
   "trigger.at": "时间（留空：立即）",
   "user.active": "正常",
+  "user.barred": "已禁止登录",
   "user.deleteLead": "其会话将结束，令牌将被吊销。",
   "user.deleteTitle": "删除用户 {name}？",
   "user.disabled": "禁止登录",

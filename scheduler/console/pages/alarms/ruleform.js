@@ -24,30 +24,40 @@ export function RuleForm({ rule: from, close, done }) {
   const act = async () => {
     try {
       await (from.name
-        ? call("AlarmService/UpdateAlarmRule", { alarmRule: rule, updateMask: "display_name,condition,filter,threshold,channels" })
+        ? call("AlarmService/UpdateAlarmRule",
+          { alarmRule: rule, updateMask: "displayName,condition,filter,threshold,channels" })
         : call("AlarmService/CreateAlarmRule", { parent: `apps/${app}`, alarmRuleId: id,
           alarmRule: { ...rule, name: undefined }, requestId: requestId() }));
     } catch (error) {
       const { fields = [] } = /** @type {import("../../lib/rpc.js").RpcError} */ (error);
-      setFaults(new Map(fields.map((one) => [pathOf(one.field).replace(/^alarmRule\./, ""), one.description])));
+      setFaults(new Map(fields.map((one) => [pathOf(one.field).replace(/^alarmRule\./, ""),
+        one.description])));
       throw error;
     }
     done();
   };
-  return html`<${Ask} title=${from.name ? t("rule.edit", { name: idOf(from.name) }) : t("rule.new")} wide
+  return html`<${Ask} title=${from.name ? t("rule.edit", { name: idOf(from.name) }) :
+    t("rule.new")} wide
     verb=${t("do.save")} close=${close} act=${act}>
     <div class="fields">
-      ${from.name ? "" : html`<${SelectField} label=${t("word.app")} value=${app} change=${setApp} none="–"
+      ${from.name ? "" : html`<${SelectField} label=${t("word.app")} value=${app} change=${setApp}
+        none="–"
           options=${apps.map((one) => [one, one])} fault=${faults.get("parent")} />
-        <${TextField} label=${t("form.id")} value=${id} change=${setId} must mono fault=${faults.get("alarmRuleId")} />`}
-      <${TextField} label=${t("form.displayName")} value=${rule.displayName ?? ""} fault=${faults.get("displayName")}
+        <${TextField} label=${t("form.id")} value=${id} change=${setId} must mono
+          fault=${faults.get("alarmRuleId")} />`}
+      <${TextField} label=${t("form.displayName")} value=${rule.displayName ?? ""}
+        fault=${faults.get("displayName")}
         change=${(/** @type {string} */ displayName) => set({ displayName })} />
-      <${SelectField} label=${t("alarm.condition")} value=${rule.condition ?? ""} fault=${faults.get("condition")}
+      <${SelectField} label=${t("alarm.condition")} value=${rule.condition ?? ""}
+        fault=${faults.get("condition")}
         change=${(/** @type {string} */ condition) => set({ condition })}
         options=${CONDITIONS.map((one) => [`CONDITION_${one}`, t(`condition.${one}`)])} />
-      <${NumberField} label=${t("rule.threshold")} hint=${t("rule.thresholdHint")} value=${rule.threshold}
-        change=${(/** @type {number | undefined} */ threshold) => set({ threshold })} fault=${faults.get("threshold")} />
-      <${TextField} label=${t("rule.filter")} hint=${t("rule.filterHint")} value=${rule.filter ?? ""} mono
+      <${NumberField} label=${t("rule.threshold")} hint=${t("rule.thresholdHint")}
+        value=${rule.threshold}
+        change=${(/** @type {number | undefined} */ threshold) => set({ threshold })}
+          fault=${faults.get("threshold")} />
+      <${TextField} label=${t("rule.filter")} hint=${t("rule.filterHint")}
+        value=${rule.filter ?? ""} mono
         change=${(/** @type {string} */ filter) => set({ filter })} fault=${faults.get("filter")} />
     </div>
     ${channels.map((channel, i) => html`<${ChannelFields} key=${i} channel=${channel}
@@ -55,8 +65,10 @@ export function RuleForm({ rule: from, close, done }) {
       change=${(/** @type {pb.Channel} */ next) => set({ channels: channels.with(i, next) })}
       remove=${channels.length > 1 && (() => set({ channels: channels.toSpliced(i, 1) }))} />`)}
     <div class="row">
-      <${Button} icon="plus" onClick=${() => set({ channels: [...channels, { webhook: { url: "" } }] })}>${t("channel.webhook")}<//>
-      <${Button} icon="plus" onClick=${() => set({ channels: [...channels, { email: { to: [] } }] })}>${t("channel.email")}<//></div><//>`;
+      <${Button} icon="plus" onClick=${() => set(
+        { channels: [...channels, { webhook: { url: "" } }] })}>${t("channel.webhook")}<//>
+      <${Button} icon="plus" onClick=${() => set(
+        { channels: [...channels, { email: { to: [] } }] })}>${t("channel.email")}<//></div><//>`;
 }
 
 /**
@@ -67,14 +79,23 @@ export function RuleForm({ rule: from, close, done }) {
  */
 function ChannelFields({ channel, change, remove, faultOf }) {
   const { webhook, email } = channel;
-  return html`<fieldset class="channel"><legend>${t(webhook ? "channel.webhook" : "channel.email")}</legend><div class="fields">
+  return html`<fieldset class="channel"><legend>
+    ${t(webhook ? "channel.webhook" : "channel.email")}</legend><div class="fields">
     ${webhook && html`
-      <${TextField} label=${t("channel.url")} value=${webhook.url ?? ""} must placeholder="https://…" fault=${faultOf("webhook.url")}
-        change=${(/** @type {string} */ url) => change({ webhook: { ...webhook, url: url.trim() } })} />
-      <${TextField} label=${t("channel.secret")} value=${webhook.secret ?? ""} type="password" hint=${t("channel.secretHint")}
-        fault=${faultOf("webhook.secret")} change=${(/** @type {string} */ secret) => change({ webhook: { ...webhook, secret } })} />`}
-    ${email && html`<${WordsField} label=${t("channel.to")} value=${email.to} must placeholder="oncall@example.com"
-      fault=${faultOf("email.to") ?? faultOf("email")} change=${(/** @type {string[]} */ to) => change({ email: { to: to ?? [] } })} />`}
-    ${remove && html`<${Button} kind="quiet" icon="trash" label=${t("channel.remove")} onClick=${remove} />`}
+      <${TextField} label=${t("channel.url")} value=${webhook.url ?? ""} must
+        placeholder="https://…" fault=${faultOf("webhook.url")}
+        change=${(/** @type {string} */ url) =>
+          change({ webhook: { ...webhook, url: url.trim() } })} />
+      <${TextField} label=${t("channel.secret")} value=${webhook.secret ?? ""} type="password"
+        hint=${t("channel.secretHint")}
+        fault=${faultOf("webhook.secret")}
+          change=${(/** @type {string} */ secret) => change({ webhook: { ...webhook, secret } })}
+            />`}
+    ${email && html`<${WordsField} label=${t("channel.to")} value=${email.to} must
+      placeholder="oncall@example.com"
+      fault=${faultOf("email.to") ?? faultOf("email")}
+        change=${(/** @type {string[]} */ to) => change({ email: { to: to ?? [] } })} />`}
+    ${remove && html`<${Button} kind="quiet" icon="trash" label=${t("channel.remove")}
+      onClick=${remove} />`}
   </div></fieldset>`;
 }

@@ -99,7 +99,8 @@ function ofNodes(cluster) {
   const to = href("/cluster");
   const held = nodes.filter((node) => node.state !== "STATE_GONE" && node.partitions?.length);
   if (held.length === 0) {
-    found.push({ id: "owner", tone: "bad", what: t("finding.noOwner"), why: t("finding.noOwnerWhy"), to });
+    found.push({ id: "owner", tone: "bad", what: t("finding.noOwner"),
+      why: t("finding.noOwnerWhy"), to });
   }
   for (const node of nodes.filter((one) => one.state !== "STATE_GONE")) {
     const name = (node.name ?? "").replace("nodes/", "");
@@ -124,7 +125,7 @@ function ofAlarms(alarms) {
     id: "alarms",
     tone: "late",
     what: t("finding.alarms", { n: alarms.length }),
-    why: newest.message,
+    why: newest.subject,
     since: Date.parse(alarms[alarms.length - 1].fireTime ?? ""),
     to: href("/alarms"),
   }];

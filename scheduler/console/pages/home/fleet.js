@@ -16,11 +16,13 @@ export function RunningTable({ runs }) {
   if (runs.length === 0) return html`<${Empty} title=${t("home.nothingRuns")} />`;
   const oldest = [...runs].sort((a, b) => instant(a.startTime) - instant(b.startTime));
   return html`<table class="small"><thead><tr><th>${t("word.job")}</th><th>${t("word.run")}</th>
-      <th>${t("word.state")}</th><th>${t("word.executor")}</th><th class="num">${t("run.elapsed")}</th></tr></thead>
+      <th>${t("word.state")}</th><th>${t("word.executor")}</th><th class="num">
+        ${t("run.elapsed")}</th></tr></thead>
     <tbody>${oldest.slice(0, RUNNING_SHOWN).map((run) => html`<tr key=${run.name}>
       <td><${JobLink} name=${run.job} /></td><td><${RunLink} name=${run.name} /></td>
       <td><${RunState} state=${run.state} /></td><td><${ExecutorLink} name=${run.executor} /></td>
-      <td class="num"><${Since} since=${run.startTime ?? run.dueTime} /></td></tr>`)}</tbody></table>`;
+      <td class="num"><${Since} since=${run.startTime ?? run.dueTime} /></td></tr>`)}</tbody>
+        </table>`;
 }
 
 /** Executors and free slots by app. @param {{ executors: pb.Executor[] | undefined }} props */
@@ -41,7 +43,8 @@ export function AppsTable({ executors }) {
     sum.free += online && !one.cordoned ? one.freeSlots ?? 0 : 0;
     apps.set(app, sum);
   }
-  return html`<table class="small"><thead><tr><th>${t("word.app")}</th><th class="num">${t("home.online")}</th>
+  return html`<table class="small"><thead><tr><th>${t("word.app")}</th><th class="num">
+    ${t("home.online")}</th>
       <th>${t("home.used")}</th><th class="num">${t("home.free")}</th></tr></thead>
     <tbody>${[...apps].sort().map(([app, sum]) => html`<tr key=${app}>
       <td><a class="name" href=${href("/executors", { app })}>${app}</a></td>
@@ -58,10 +61,12 @@ export function NodesTable({ cluster }) {
       <th class="num">${t("node.lag")}</th><th class="num">${t("node.offset")}</th>
       <th class="num">${t("node.database")}</th></tr></thead>
     <tbody>${(cluster.nodes ?? []).map((node) => html`<tr key=${node.name}>
-      <td class="mono">${(node.name ?? "").replace("nodes/", "")}</td><td><${Life} state=${node.state} /></td>
+      <td class="mono">${(node.name ?? "").replace("nodes/", "")}</td><td>
+        <${Life} state=${node.state} /></td>
       <td class="num">${number(node.partitions?.length ?? 0)}</td>
       <td class="num">${number(node.sessions ?? 0)}</td>
       <td class="num">${length((seconds(node.lag) || 0) * 1000)}</td>
       <td class="num">${length((seconds(node.clockOffset) || 0) * 1000)}</td>
-      <td class="num">${length((seconds(node.databaseLatency) || 0) * 1000)}</td></tr>`)}</tbody></table>`;
+      <td class="num">${length((seconds(node.databaseLatency) || 0) * 1000)}</td></tr>`)}</tbody>
+        </table>`;
 }

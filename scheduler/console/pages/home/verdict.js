@@ -20,17 +20,22 @@ export function Verdict({ pulse, found }) {
   const shown = all ? found : found?.slice(0, SHOWN);
   return html`<section class=${`verdict tone-${tone}`} aria-live="polite">
     <div class="verdict-head">
-      <span class="verdict-sign"><${Icon} name=${tone === "plain" ? "run" : tone === "ok" ? "ok" : "warn"} size=${22} /></span>
-      <h1>${!found ? t("home.looking") : found.length ? t("home.found", { n: found.length }) : t("home.well")}</h1>
+      <span class="verdict-sign">
+        <${Icon} name=${tone === "plain" ? "run" : tone === "ok" ? "ok" : "warn"} size=${22} />
+          </span>
+      <h1>${!found ? t("home.looking") : found.length ? t("home.found", { n: found.length }) :
+        t("home.well")}</h1>
       <${Live} pulse=${pulse} />
     </div>
-    ${shown && shown.length > 0 && html`<ol class="findings">${shown.map((one) => html`<li key=${one.id}>
+    ${shown && shown.length > 0 &&
+      html`<ol class="findings">${shown.map((one) => html`<li key=${one.id}>
       <a href=${one.to} class=${`finding tone-${one.tone}`}>
         <span class="finding-what">${one.what}</span>
         ${one.why && html`<span class="finding-why">${one.why}</span>`}
         ${one.since && html`<${SinceNote} ms=${one.since} />`}</a></li>`)}</ol>`}
     ${found && found.length > SHOWN && html`<button type="button" class="link"
-      onClick=${() => setAll(!all)}>${all ? t("home.fewer") : t("home.others", { n: found.length - SHOWN })}</button>`}
+      onClick=${() => setAll(!all)}>
+        ${all ? t("home.fewer") : t("home.others", { n: found.length - SHOWN })}</button>`}
   </section>`;
 }
 
@@ -50,5 +55,6 @@ function Live({ pulse }) {
     return html`<span class="live off" role="alert">${t("home.cutOff", { at })}</span>`;
   }
   return html`<span class="live" title=${whole(now, shownZone())}>
-    <span class="live-dot" aria-hidden="true"></span>${t(pulse.line === "open" ? "home.live" : "home.joining")}</span>`;
+    <span class="live-dot" aria-hidden="true"></span>
+      ${t(pulse.line === "open" ? "home.live" : "home.joining")}</span>`;
 }

@@ -6,6 +6,7 @@ import { call } from "../../lib/rpc.js";
 import { zoneOf } from "../../lib/schedules.js";
 import { shownZone, wallClock, zoneName } from "../../lib/time.js";
 import { Button, Fault } from "../../parts/basics.js";
+import { valueOf } from "../../parts/form.js";
 import { Ask, say } from "../../parts/dialog.js";
 
 /** @param {{ job: pb.Job, close: () => void }} props */
@@ -15,7 +16,6 @@ export function Backfill({ job, close }) {
   const [counted, setCounted] = useState(/** @type {pb.BackfillJobResponse | null} */ (null));
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const zone = shownZone(zoneOf(job));
-  const value = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
   /** @param {string} text */
   const iso = (text) => {
     const ms = wallClock(text, zone);
@@ -23,7 +23,8 @@ export function Backfill({ job, close }) {
   };
   /** @param {object} more @returns {Promise<pb.BackfillJobResponse>} */
   const ask = (more) =>
-    call("JobService/BackfillJob", { name: job.name, startTime: iso(from), endTime: iso(to), ...more });
+    call("JobService/BackfillJob",
+      { name: job.name, startTime: iso(from), endTime: iso(to), ...more });
   const count = async () => {
     setError(null);
     setCounted(await ask({ validateOnly: true }).catch((fault) => (setError(fault), null)));
@@ -32,15 +33,20 @@ export function Backfill({ job, close }) {
     const made = await ask({ requestId: requestId() });
     say(t("backfill.made", { n: made.runCount ?? 0 }));
   };
-  return html`<${Ask} title=${t("backfill.title", { name: idOf(job.name) })} lead=${t("backfill.lead")}
+  return html`<${Ask} title=${t("backfill.title", { name: idOf(job.name) })}
+    lead=${t("backfill.lead")}
     verb=${t("backfill.do")} close=${close} act=${act} off=${!counted?.runCount}>
     <div class="fields">
       <label class="field"><span>${t("backfill.from")} <small>${zoneName(zone)}</small></span>
-        <input type="datetime-local" value=${from} onInput=${(/** @type {Event} */ e) => { setCounted(null); setFrom(value(e)); }} /></label>
+        <input type="datetime-local" value=${from}
+          onInput=${(/** @type {Event} */ e) => { setCounted(null); setFrom(valueOf(e)); }} />
+            </label>
       <label class="field"><span>${t("backfill.to")}</span>
-        <input type="datetime-local" value=${to} onInput=${(/** @type {Event} */ e) => { setCounted(null); setTo(value(e)); }} /></label>
+        <input type="datetime-local" value=${to}
+          onInput=${(/** @type {Event} */ e) => { setCounted(null); setTo(valueOf(e)); }} /></label>
     </div>
     <div class="row"><${Button} onClick=${count} disabled=${!from || !to}>${t("backfill.count")}<//>
-      ${counted && html`<span>${t("backfill.counted", { n: counted.runCount ?? 0, had: counted.alreadyRunCount ?? 0 })}</span>`}</div>
+      ${counted && html`<span>${t("backfill.counted",
+        { n: counted.runCount ?? 0, had: counted.alreadyRunCount ?? 0 })}</span>`}</div>
     <${Fault} error=${error} /><//>`;
 }

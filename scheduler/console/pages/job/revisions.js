@@ -20,10 +20,12 @@ export function Revisions({ job, again }) {
   });
   const [back, setBack] = useState(/** @type {pb.Job | null} */ (null));
   const rows = /** @type {pb.Job[]} */ (list.rows);
-  if (list.error && rows.length === 0) return html`<${Fault} error=${list.error} again=${() => list.reload()} />`;
+  if (list.error && rows.length === 0) return html`<${Fault} error=${list.error}
+    again=${() => list.reload()} />`;
   if (rows.length === 0) return html`<${Loading} />`;
   const rollback = async () => {
-    await call("JobService/RollbackJob", { name: job.name, revision: back?.revision, etag: job.etag });
+    await call("JobService/RollbackJob",
+      { name: job.name, revision: back?.revision, etag: job.etag });
     say(t("revision.back", { n: Number(back?.revision) }));
     again();
     list.reload();
@@ -31,25 +33,31 @@ export function Revisions({ job, again }) {
   return html`<div class="filters"><${ZoneNote} /></div>
     <ol class="revisions">${rows.map((one, i) => html`<li key=${one.revision}><${Panel}
       title=${html`${t("revision.n", { n: Number(one.revision) })}
-        ${one.revision === job.revision && html` <span class="tag tone-ok">${t("revision.current")}</span>`}`}
-      aside=${html`<span class="minor"><${When} at=${one.updateTime} bare rel /> ${one.updateBy}</span>
+        ${one.revision === job.revision &&
+          html` <span class="tag tone-ok">${t("revision.current")}</span>`}`}
+      aside=${html`<span class="minor">
+        <${When} at=${one.updateTime} bare rel /> ${one.updateBy}</span>
         ${one.revision !== job.revision && can("EDITOR", appOf(job.name ?? "")) && html`
           <${Button} icon="back" onClick=${() => setBack(one)}>${t("revision.rollback")}<//>`}`}>
       ${rows[i + 1]
         ? html`<${Diff} before=${rows[i + 1]} after=${one} />`
-        : html`<p class="none">${t(list.next ? "revision.earlier" : "revision.first")}</p>`}<//></li>`)}</ol>
-    ${list.next && html`<${Button} busy=${list.loading} onClick=${() => list.more()}>${t("list.more")}<//>`}
-    ${back && html`<${Ask} title=${t("revision.backTitle", { n: Number(back.revision) })} lead=${t("revision.backLead")}
+        : html`<p class="none">${t(list.next ? "revision.earlier" : "revision.first")}</p>`}<//>
+          </li>`)}</ol>
+    ${list.next && html`<${Button} busy=${list.loading} onClick=${() => list.more()}>
+      ${t("list.more")}<//>`}
+    ${back && html`<${Ask} title=${t("revision.backTitle", { n: Number(back.revision) })}
+      lead=${t("revision.backLead")}
       verb=${t("revision.rollback")} close=${() => setBack(null)} act=${rollback} wide>
       <${Diff} before=${job} after=${back} /><//>`}`;
 }
 
 /** @param {{ before: pb.Job, after: pb.Job }} props */
-export function Diff({ before, after }) {
+function Diff({ before, after }) {
   const all = changes(before, after);
   if (all.length === 0) return html`<p class="none">${t("revision.same")}</p>`;
   return html`<table class="diff"><tbody>${all.map((one) => html`<tr key=${one.path}>
     <th scope="row" class="mono">${one.path}</th>
     <td>${one.before !== undefined && html`<del class="mono">${one.before}</del>`}</td>
-    <td>${one.after !== undefined && html`<ins class="mono">${one.after}</ins>`}</td></tr>`)}</tbody></table>`;
+    <td>${one.after !== undefined && html`<ins class="mono">${one.after}</ins>`}</td>
+      </tr>`)}</tbody></table>`;
 }

@@ -18,19 +18,25 @@ export function Settings({ job }) {
     <${Panel} title=${t("form.what")}><${Facts} of=${[
       [t("word.handler"), html`<span class="mono">${job.handler}</span>`],
       [t("word.owner"), job.owner],
-      [t("word.labels"), Object.keys(job.labels ?? {}).length > 0 && html`<${Labels} labels=${job.labels} />`],
+      [t("word.labels"), Object.keys(job.labels ?? {}).length > 0 &&
+        html`<${Labels} labels=${job.labels} />`],
       [t("job.revision"), job.revision],
       [t("job.created"), html`<${When} at=${job.createTime} />`],
-      [t("job.updated"), html`<${When} at=${job.updateTime} /> <span class="of">${job.updateBy}</span>`],
+      [t("job.updated"), html`<${When} at=${job.updateTime} /> <span class="of">
+        ${job.updateBy}</span>`],
       [t("form.onSuccess"), links(job.onSuccess)],
       [t("form.onFailure"), links(job.onFailure)],
     ]} /><//>
-    <${Panel} title=${t("run.params")}><${Payload} of=${job.params} label=${t("run.params")} none=${t("run.noParams")} /><//>
-    <${Panel} title=${t("form.when")}>${(job.schedules ?? []).map((schedule, i) => html`<${Facts} key=${i} of=${[
+    <${Panel} title=${t("run.params")}>
+      <${Payload} of=${job.params} label=${t("run.params")} none=${t("run.noParams")} /><//>
+    <${Panel} title=${t("form.when")}>
+      ${(job.schedules ?? []).map((schedule, i) => html`<${Facts} key=${i} of=${[
       [t("job.schedule"), html`<span class="mono">${inWords(schedule)}</span>`],
       [t("schedule.zone"), schedule.timeZone || "UTC"],
-      [t("schedule.start"), schedule.startTime && html`<${When} at=${schedule.startTime} zone=${schedule.timeZone} />`],
-      [t("schedule.end"), schedule.endTime && html`<${When} at=${schedule.endTime} zone=${schedule.timeZone} />`],
+      [t("schedule.start"), schedule.startTime &&
+        html`<${When} at=${schedule.startTime} zone=${schedule.timeZone} />`],
+      [t("schedule.end"), schedule.endTime &&
+        html`<${When} at=${schedule.endTime} zone=${schedule.timeZone} />`],
       [t("schedule.spread"), length(seconds(schedule.spread) * 1000)],
       [t("schedule.excluded"), schedule.excludedDates?.join(", ")],
       [t("schedule.include"), schedule.includeCalendars?.map(shortOf).join(", ")],
@@ -38,16 +44,19 @@ export function Settings({ job }) {
     ]} />`)}
     ${!job.schedules?.length && html`<p class="none">${t("schedule.byHand")}</p>`}<//>
     ${SECTIONS.map((section) => html`<${Panel} key=${section.id} title=${t(`form.${section.id}`)}>
-      <${Facts} of=${section.fields.map((field) => [t(`form.${field.label}`), inForce(read(job, field.path), field)])} /><//>`)}
+      <${Facts} of=${section.fields.map((field) =>
+        [t(`form.${field.label}`), inForce(read(job, field.path), field)])} /><//>`)}
   </div>`;
 }
 
 /** @param {string[] | undefined} jobs */
-const links = (jobs) => jobs?.length && jobs.map((name) => html`<${JobLink} key=${name} name=${name} /> `);
+const links = (jobs) => jobs?.length &&
+  jobs.map((name) => html`<${JobLink} key=${name} name=${name} /> `);
 
 /** @param {any} value @param {import("../jobform/fields.js").Setting} field */
 function inForce(value, field) {
-  if (value === undefined || value === null || value === "") return html`<span class="none">${t("form.default")}</span>`;
+  if (value === undefined || value === null || value === "") return html`<span class="none">
+    ${t("form.default")}</span>`;
   if (field.kind === "choice") return t(`choice.${String(value)}`);
   if (field.kind === "length") return length(seconds(String(value)) * 1000);
   if (field.kind === "labels") return html`<${Labels} labels=${value} />`;

@@ -8,6 +8,7 @@ import { call, listAll } from "../../lib/rpc.js";
 import { zoneOf } from "../../lib/schedules.js";
 import { shownZone, wallClock, zoneName } from "../../lib/time.js";
 import { Ask, say } from "../../parts/dialog.js";
+import { valueOf } from "../../parts/form.js";
 import { Params } from "../../parts/params.js";
 import { runHref } from "../../parts/state.js";
 
@@ -21,7 +22,6 @@ export function Trigger({ job, close }) {
   const [at, setAt] = useState("");
   const zone = shownZone(zoneOf(job));
   const executors = useAsk(() => offering(job), [name]).value ?? [];
-  const value = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
   const act = async () => {
     const ms = wallClock(at, zone);
     /** @type {pb.Run} */
@@ -34,16 +34,21 @@ export function Trigger({ job, close }) {
     });
     say(t("job.triggered", { name: idOf(name) }), { href: runHref(run.name ?? "") });
   };
-  return html`<${Ask} title=${t("job.triggerTitle", { name: idOf(name) })} verb=${t("do.trigger")} wide
+  return html`<${Ask} title=${t("job.triggerTitle", { name: idOf(name) })} verb=${t("do.trigger")}
+    wide
     close=${close} act=${act} off=${fault !== ""}>
-    <${Params} app=${appOf(name)} handler=${job.handler ?? ""} text=${text} change=${setText} tell=${setFault} />
+    <${Params} app=${appOf(name)} handler=${job.handler ?? ""} text=${text} change=${setText}
+      tell=${setFault} />
     <div class="fields">
       <label class="field"><span>${t("word.executor")}</span>
-        <select value=${executor} onChange=${(/** @type {Event} */ e) => setExecutor(value(e))}>
+        <select value=${executor} onChange=${(/** @type {Event} */ e) => setExecutor(valueOf(e))}>
           <option value="">${t("trigger.any")}</option>
-          ${executors.map((one) => html`<option key=${one.name} value=${one.name}>${idOf(one.name)}</option>`)}</select></label>
+          ${executors.map((one) =>
+            html`<option key=${one.name} value=${one.name}>${idOf(one.name)}</option>`)}</select>
+              </label>
       <label class="field"><span>${t("trigger.at")} <small>${zoneName(zone)}</small></span>
-        <input type="datetime-local" step="1" value=${at} onInput=${(/** @type {Event} */ e) => setAt(value(e))} /></label>
+        <input type="datetime-local" step="1" value=${at}
+          onInput=${(/** @type {Event} */ e) => setAt(valueOf(e))} /></label>
     </div><//>`;
 }
 

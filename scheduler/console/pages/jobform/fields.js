@@ -58,7 +58,8 @@ export const SECTIONS = [
   {
     id: "placing",
     fields: [
-      choice("route", "ROUTE_STRATEGY", ["ROUND_ROBIN", "RANDOM", "FIRST", "LAST", "CONSISTENT_HASH",
+      choice("route", "ROUTE_STRATEGY",
+        ["ROUND_ROBIN", "RANDOM", "FIRST", "LAST", "CONSISTENT_HASH",
         "LEAST_FREQUENTLY_USED", "LEAST_RECENTLY_USED", "FAILOVER", "BUSYOVER", "LEAST_LOADED"],
       "placement.route"),
       { path: ["placement", "routeKey"], label: "routeKey", kind: "text" },

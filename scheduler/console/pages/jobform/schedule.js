@@ -4,12 +4,14 @@ import { t } from "../../lib/i18n.js";
 import { kindOf } from "../../lib/schedules.js";
 import { LOCAL_ZONE, knowsZone } from "../../lib/time.js";
 import { Button } from "../../parts/basics.js";
-import { InstantField, LengthField, SelectField, TextField, TickField, WordsField } from "../../parts/form.js";
+import { InstantField, LengthField, SelectField, TextField, TickField,
+  WordsField } from "../../parts/form.js";
 import { Preview } from "../../parts/preview.js";
 
 const KINDS = ["cron", "interval", "delay", "at"];
 const DIALECTS = ["UNIX", "QUARTZ", "SPRING"];
-const EXAMPLES = ["*/5 * * * *", "0 2 * * *", "0 9 * * MON-FRI", "0 0 1 * *", "@hourly", "0 0 9 ? * 2-6"];
+const EXAMPLES = ["*/5 * * * *", "0 2 * * *", "0 9 * * MON-FRI", "0 0 1 * *", "@hourly",
+  "0 0 9 ? * 2-6"];
 
 /** What a kind of schedule begins with. @param {string} kind @returns {pb.Schedule} */
 function beginning(kind) {
@@ -42,7 +44,8 @@ export function ScheduleEditor({ app, schedule, change, remove, calendars, fault
   /** @param {Partial<pb.Schedule>} more */
   const set = (more) => {
     const next = /** @type {any} */ ({ ...schedule, ...more });
-    for (const key of Object.keys(next)) if (next[key] === undefined || next[key] === "") delete next[key];
+    for (const key of Object.keys(next)) if (next[key] === undefined ||
+      next[key] === "") delete next[key];
     if (shownKind === "cron" && !("cron" in next)) next.cron = "";
     change(next);
   };
@@ -55,19 +58,29 @@ export function ScheduleEditor({ app, schedule, change, remove, calendars, fault
     <div class="fields">
       <${SelectField} label=${t("schedule.kind")} value=${shownKind} change=${setKind}
         options=${KINDS.map((one) => [one, t(`schedule.kind.${one}`)])} />
-      ${shownKind === "cron" && html`<${TextField} label=${t("schedule.cron")} value=${schedule.cron ?? ""} mono
-          change=${(/** @type {string} */ cron) => set({ cron })} fault=${faultOf("cron")} list="cron-examples" must />
-        <datalist id="cron-examples">${EXAMPLES.map((one) => html`<option key=${one} value=${one} />`)}</datalist>`}
+      ${shownKind === "cron" &&
+        html`<${TextField} label=${t("schedule.cron")} value=${schedule.cron ?? ""} mono
+          change=${(/** @type {string} */ cron) => set({ cron })} fault=${faultOf("cron")}
+            list="cron-examples" must />
+        <datalist id="cron-examples">
+          ${EXAMPLES.map((one) => html`<option key=${one} value=${one} />`)}</datalist>`}
       ${(shownKind === "interval" || shownKind === "delay") && html`<${LengthField} key=${shownKind}
-        label=${t(`schedule.${shownKind}`)} value=${schedule[shownKind]} fault=${faultOf(shownKind)} must
+        label=${t(`schedule.${shownKind}`)} value=${schedule[shownKind]}
+          fault=${faultOf(shownKind)} must
         change=${(/** @type {string} */ text) => text && set({ [shownKind]: text })}
         tell=${(/** @type {boolean} */ wrong) => tell(shownKind, wrong)} />`}
-      ${shownKind === "at" && html`<${InstantField} label=${t("schedule.at")} value=${schedule.at} zone=${zone}
-        change=${(/** @type {string | undefined} */ at) => at && set({ at })} fault=${faultOf("at")} />`}
-      <${TextField} label=${t("schedule.zone")} value=${schedule.timeZone ?? ""} placeholder="UTC" list="zones"
-        change=${(/** @type {string} */ timeZone) => set({ timeZone: timeZone.trim() })} fault=${faultOf("timeZone")} />
-      ${shownKind === "cron" && html`<${SelectField} label=${t("schedule.dialect")} none=${t("schedule.detect")}
-        value=${(schedule.cronDialect ?? "").replace("CRON_DIALECT_", "").replace("UNSPECIFIED", "")}
+      ${shownKind === "at" && html`<${InstantField} label=${t("schedule.at")} value=${schedule.at}
+        zone=${zone}
+        change=${(/** @type {string | undefined} */ at) => at && set({ at })}
+          fault=${faultOf("at")} />`}
+      <${TextField} label=${t("schedule.zone")} value=${schedule.timeZone ?? ""} placeholder="UTC"
+        list="zones"
+        change=${(/** @type {string} */ timeZone) => set({ timeZone: timeZone.trim() })}
+          fault=${faultOf("timeZone")} />
+      ${shownKind === "cron" &&
+        html`<${SelectField} label=${t("schedule.dialect")} none=${t("schedule.detect")}
+        value=${(schedule.cronDialect ?? "").replace("CRON_DIALECT_", "").replace("UNSPECIFIED",
+          "")}
         change=${(/** @type {string} */ one) => set({ cronDialect: one && `CRON_DIALECT_${one}` })}
         options=${DIALECTS.map((one) => [one, t(`dialect.${one}`)])} />`}
       <${Button} kind="quiet" icon="trash" onClick=${remove} label=${t("schedule.remove")} />
@@ -75,16 +88,24 @@ export function ScheduleEditor({ app, schedule, change, remove, calendars, fault
     <${Preview} app=${app} schedule=${schedule} quiet />
     <details class="more"><summary>${t("schedule.more")}</summary><div class="fields">
       <${InstantField} label=${t("schedule.start")} value=${schedule.startTime} zone=${zone}
-        change=${(/** @type {string | undefined} */ startTime) => set({ startTime })} fault=${faultOf("startTime")} />
+        change=${(/** @type {string | undefined} */ startTime) => set({ startTime })}
+          fault=${faultOf("startTime")} />
       <${InstantField} label=${t("schedule.end")} value=${schedule.endTime} zone=${zone}
-        change=${(/** @type {string | undefined} */ endTime) => set({ endTime })} fault=${faultOf("endTime")} />
-      <${LengthField} label=${t("schedule.spread")} hint=${t("schedule.spreadHint")} value=${schedule.spread}
-        change=${(/** @type {string | undefined} */ spread) => set({ spread })} fault=${faultOf("spread")}
+        change=${(/** @type {string | undefined} */ endTime) => set({ endTime })}
+          fault=${faultOf("endTime")} />
+      <${LengthField} label=${t("schedule.spread")} hint=${t("schedule.spreadHint")}
+        value=${schedule.spread}
+        change=${(/** @type {string | undefined} */ spread) => set({ spread })}
+          fault=${faultOf("spread")}
         tell=${(/** @type {boolean} */ wrong) => tell("spread", wrong)} />
-      <${WordsField} label=${t("schedule.excluded")} hint="2026-12-24, 2026-12-31" value=${schedule.excludedDates}
-        change=${(/** @type {string[] | undefined} */ excludedDates) => set({ excludedDates })} fault=${faultOf("excludedDates")} />
-      ${calendars.length > 0 && ["includeCalendars", "excludeCalendars"].map((field) => html`<${Calendars} key=${field}
-        field=${field} all=${calendars} schedule=${schedule} set=${set} fault=${faultOf(field)} />`)}
+      <${WordsField} label=${t("schedule.excluded")} hint="2026-12-24, 2026-12-31"
+        value=${schedule.excludedDates}
+        change=${(/** @type {string[] | undefined} */ excludedDates) => set({ excludedDates })}
+          fault=${faultOf("excludedDates")} />
+      ${calendars.length > 0 &&
+        ["includeCalendars", "excludeCalendars"].map((field) => html`<${Calendars} key=${field}
+        field=${field} all=${calendars} schedule=${schedule} set=${set} fault=${faultOf(field)}
+          />`)}
     </div></details></div>`;
 }
 
@@ -101,12 +122,15 @@ function Calendars({ field, all, schedule, set, fault }) {
     const next = on ? [...chosen, name] : chosen.filter((other) => other !== name);
     set({ [field]: next.length ? next : undefined });
   };
-  return html`<fieldset class="field"><legend>${t(`schedule.${field === "includeCalendars" ? "include" : "exclude"}`)}</legend>
-    ${all.map((name) => html`<${TickField} key=${name} label=${name.split("/").pop()} value=${chosen.includes(name)}
+  return html`<fieldset class="field"><legend>
+    ${t(`schedule.${field === "includeCalendars" ? "include" : "exclude"}`)}</legend>
+    ${all.map((name) => html`<${TickField} key=${name} label=${name.split("/").pop()}
+      value=${chosen.includes(name)}
       change=${(/** @type {boolean} */ on) => flip(name, on)} />`)}
     ${fault && html`<small class="field-fault">${fault}</small>`}</fieldset>`;
 }
 
 /** The zones that the browser knows, for fields that take one. */
-export const Zones = () => html`<datalist id="zones">${["UTC", ...Intl.supportedValuesOf("timeZone")].map((zone) =>
+export const Zones = () =>
+  html`<datalist id="zones">${["UTC", ...Intl.supportedValuesOf("timeZone")].map((zone) =>
   html`<option key=${zone} value=${zone} />`)}</datalist>`;

@@ -1,7 +1,8 @@
 // A field of a form for one setting of a job.
 import { html } from "../../lib/dom.js";
 import { has, t } from "../../lib/i18n.js";
-import { LabelsField, LengthField, NumberField, SelectField, TextField, TickField, WordsField } from "../../parts/form.js";
+import { LabelsField, LengthField, NumberField, SelectField, TextField, TickField,
+  WordsField } from "../../parts/form.js";
 
 /**
  * @param {{
@@ -29,7 +30,8 @@ export function SettingField({ field, value, change, fault, tell }) {
       const prefix = field.enum ?? "";
       return html`<${SelectField} ...${shared} none=${t("form.default")} value=${value ?? ""}
         change=${(/** @type {string} */ one) => change(one || undefined)}
-        options=${(field.options ?? []).map((one) => [prefix + one, t(`choice.${prefix}${one}`)])} />`;
+        options=${(field.options ?? []).map((one) => [prefix + one, t(`choice.${prefix}${one}`)])}
+          />`;
     }
     default:
       return html`<${TextField} ...${shared} value=${value ?? ""}

@@ -40,18 +40,26 @@ export function BulkBar({ chosen, choose, list }) {
   const busy = done >= 0;
   const mayDelete = names.every((name) => can("EDITOR", appOf(name)));
   return html`<div class="bulk" role="region" aria-label=${t("bulk.title")}>
-    <strong>${busy ? t("bulk.busy", { done, n: names.length }) : t("bulk.chosen", { n: names.length })}</strong>
-    <${Button} icon="pause" disabled=${busy} onClick=${() => run("paused", change("PauseJob"))}>${t("do.pause")}<//>
-    <${Button} icon="play" disabled=${busy} onClick=${() => run("resumed", change("ResumeJob"))}>${t("do.resume")}<//>
-    <${Button} icon="runs" disabled=${busy} onClick=${() => run("triggered", trigger)}>${t("do.trigger")}<//>
+    <strong>${busy ? t("bulk.busy", { done, n: names.length }) :
+      t("bulk.chosen", { n: names.length })}</strong>
+    <${Button} icon="pause" disabled=${busy} onClick=${() => run("paused", change("PauseJob"))}>
+      ${t("do.pause")}<//>
+    <${Button} icon="play" disabled=${busy} onClick=${() => run("resumed", change("ResumeJob"))}>
+      ${t("do.resume")}<//>
+    <${Button} icon="runs" disabled=${busy} onClick=${() => run("triggered", trigger)}>
+      ${t("do.trigger")}<//>
     ${mayDelete && html`<${Button} icon="trash" kind="danger" disabled=${busy}
       onClick=${() => setAsking(true)}>${t("do.delete")}<//>`}
-    <${Button} kind="quiet" icon="close" label=${t("bulk.none")} onClick=${() => choose(new Set())} />
-    ${asking && html`<${Ask} title=${t("bulk.deleteTitle", { n: names.length })} lead=${t("bulk.deleteLead")}
+    <${Button} kind="quiet" icon="close" label=${t("bulk.none")}
+      onClick=${() => choose(new Set())} />
+    ${asking && html`<${Ask} title=${t("bulk.deleteTitle", { n: names.length })}
+      lead=${t("bulk.deleteLead")}
       verb=${t("do.delete")} danger close=${() => setAsking(false)} act=${remove}>
-      <ul class="plain scroll">${names.map((name) => html`<li key=${name} class="mono">${shortOf(name)}</li>`)}</ul><//>`}
+      <ul class="plain scroll">
+        ${names.map((name) => html`<li key=${name} class="mono">${shortOf(name)}</li>`)}</ul><//>`}
     ${failed.length > 0 && html`<${Dialog} title=${t("bulk.failed", { n: failed.length })}
       close=${() => setFailed([])}><ul class="plain scroll">${failed.map(({ name, error }) =>
-        html`<li key=${name}><b class="mono">${shortOf(name)}</b> ${error.message}</li>`)}</ul><//>`}
+        html`<li key=${name}><b class="mono">${shortOf(name)}</b> ${error.message}</li>`)}</ul>
+          <//>`}
   </div>`;
 }

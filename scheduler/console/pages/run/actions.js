@@ -9,6 +9,7 @@ import { isOpen, stateOf } from "../../lib/runs.js";
 import { can } from "../../lib/session.js";
 import { Button } from "../../parts/basics.js";
 import { Ask, say, sayFault } from "../../parts/dialog.js";
+import { valueOf } from "../../parts/form.js";
 import { Params } from "../../parts/params.js";
 import { runHref } from "../../parts/state.js";
 
@@ -37,9 +38,12 @@ export function RunActions({ run, job, again }) {
       ${asking === "cancel" && html`<${Cancel} name=${name} close=${close} again=${again} />`}`;
   }
   return html`<${Button} kind="main" icon="refresh" busy=${busy} onClick=${retry}
-      disabled=${job === null} title=${job === null ? t("run.jobGone") : undefined}>${t("run.rerun")}<//>
-    <${Button} icon="edit" onClick=${() => setAsking("params")} disabled=${!job}>${t("run.rerunWith")}<//>
-    ${asking === "params" && job && html`<${RerunWith} run=${run} job=${job} close=${close} rerun=${rerun} />`}`;
+      disabled=${job === null} title=${job === null ? t("run.jobGone") : undefined}>
+        ${t("run.rerun")}<//>
+    <${Button} icon="edit" onClick=${() => setAsking("params")} disabled=${!job}>
+      ${t("run.rerunWith")}<//>
+    ${asking === "params" && job &&
+      html`<${RerunWith} run=${run} job=${job} close=${close} rerun=${rerun} />`}`;
 }
 
 /** @param {{ name: string, close: () => void, again: () => void }} props */
@@ -49,10 +53,12 @@ function Cancel({ name, close, again }) {
     await call("RunService/CancelRun", { name, reason });
     again();
   };
-  return html`<${Ask} title=${t("run.cancelTitle")} lead=${t("run.cancelLead")} verb=${t("run.cancel")} danger
+  return html`<${Ask} title=${t("run.cancelTitle")} lead=${t("run.cancelLead")}
+    verb=${t("run.cancel")} danger
     close=${close} act=${act}>
     <label class="field"><span>${t("word.reason")}</span><input value=${reason} maxlength="256"
-      onInput=${(/** @type {Event} */ e) => setReason(/** @type {HTMLInputElement} */ (e.target).value)} /></label><//>`;
+      onInput=${(/** @type {Event} */ e) =>
+        setReason(valueOf(e))} /></label><//>`;
 }
 
 /**
@@ -63,7 +69,8 @@ function Cancel({ name, close, again }) {
 function RerunWith({ run, job, close, rerun }) {
   const [text, setText] = useState(textOf(run.params) ?? "{}");
   const [fault, setFault] = useState("");
-  return html`<${Ask} title=${t("run.rerunWith")} verb=${t("run.rerun")} close=${close} wide off=${fault !== ""}
+  return html`<${Ask} title=${t("run.rerunWith")} verb=${t("run.rerun")} close=${close} wide
+    off=${fault !== ""}
     act=${() => rerun(jsonPayload(text))}>
     <${Params} app=${appOf(run.name ?? "")} handler=${job.handler ?? ""} text=${text}
       change=${setText} tell=${setFault} /><//>`;

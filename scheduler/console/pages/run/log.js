@@ -5,6 +5,7 @@ import { LEVELS, Log, levelOf } from "../../lib/log.js";
 import { idOf } from "../../lib/names.js";
 import { clockOf, shownZone, zoneName } from "../../lib/time.js";
 import { Button, Fault } from "../../parts/basics.js";
+import { valueOf } from "../../parts/form.js";
 
 /** Height of a line, in pixels; the style sheet has it, too. */
 const LINE = 20;
@@ -29,20 +30,26 @@ export function RunLog({ run, attempt, attempts, zone }) {
     log.filter(least, words);
     setOpen(-1);
   };
-  const value = (/** @type {Event} */ event) => /** @type {HTMLInputElement} */ (event.target).value;
   return html`<div class="log">
     <div class="filters">
-      <label class="search"><span class="sr">${t("log.search")}</span><input type="search" value=${text}
-        placeholder=${t("log.search")} data-search="" onInput=${(/** @type {Event} */ e) => filter(level, value(e))} /></label>
+      <label class="search"><span class="sr">${t("log.search")}</span>
+        <input type="search" value=${text}
+        placeholder=${t("log.search")} data-search=""
+          onInput=${(/** @type {Event} */ e) => filter(level, valueOf(e))} /></label>
       <label class="pick"><span class="sr">${t("log.level")}</span><select value=${String(level)}
-        onChange=${(/** @type {Event} */ e) => filter(Number(value(e)), text)} aria-label=${t("log.level")}>
-        ${LEVELS.map((word, i) => html`<option key=${word} value=${String(i)}>${t("log.from", { level: word })}</option>`)}
+        onChange=${(/** @type {Event} */ e) => filter(Number(valueOf(e)), text)}
+          aria-label=${t("log.level")}>
+        ${LEVELS.map((word, i) =>
+          html`<option key=${word} value=${String(i)}>${t("log.from", { level: word })}</option>`)}
         </select></label>
       ${attempts > 1 && html`<label class="pick"><span class="sr">${t("run.attempt")}</span>
-        <select value=${String(shown)} onChange=${(/** @type {Event} */ e) => setShown(Number(value(e)))}
+        <select value=${String(shown)}
+          onChange=${(/** @type {Event} */ e) => setShown(Number(valueOf(e)))}
           aria-label=${t("run.attempt")}>${Array.from({ length: attempts }, (_, i) =>
-            html`<option key=${i} value=${String(i + 1)}>${t("run.attemptN", { n: i + 1 })}</option>`)}</select></label>`}
-      <${Button} icon="down" pressed=${following} onClick=${() => setFollowing(!following)}>${t("log.follow")}<//>
+            html`<option key=${i} value=${String(i + 1)}>
+              ${t("run.attemptN", { n: i + 1 })}</option>`)}</select></label>`}
+      <${Button} icon="down" pressed=${following} onClick=${() => setFollowing(!following)}>
+        ${t("log.follow")}<//>
       <${Button} icon="copy" onClick=${() => download(run, shown, log)}>${t("log.download")}<//>
       <span class="minor">${t(log.wanted.length === log.all.length ? "log.lines" : "log.someLines",
         { n: log.wanted.length, all: log.all.length })}
@@ -99,13 +106,18 @@ function Lines({ log, zone, following, setFollowing, open, setOpen }) {
   const first = Math.max(0, Math.floor(top / LINE) - SPARE);
   const last = Math.min(count, first + Math.ceil(height / LINE) + 2 * SPARE);
   const shownIn = shownZone(zone);
-  return html`<div class="log-lines" ref=${box} style=${{ height: `min(60vh, ${Math.max(LINES_MIN, count + 1) * LINE}px)` }} onScroll=${onScroll} tabindex="0" role="log"
+  return html`<div class="log-lines" ref=${box}
+    style=${{ height: `min(60vh, ${Math.max(LINES_MIN, count + 1) * LINE}px)` }}
+      onScroll=${onScroll} tabindex="0" role="log"
     aria-label=${t("run.log")} aria-live="off">
-    ${count === 0 && html`<p class="log-none">${t(log.all.length ? "log.noMatch" : log.complete ? "log.none" : "log.noneYet")}</p>`}
+    ${count === 0 && html`<p class="log-none">
+      ${t(log.all.length ? "log.noMatch" : log.complete ? "log.none" : "log.noneYet")}</p>`}
     <div class="log-all" style=${{ height: `${count * LINE}px` }}>
       <div style=${{ transform: `translateY(${first * LINE}px)` }}>
-        ${log.wanted.slice(first, last).map((place) => html`<${Line} key=${place} stored=${log.all[place]}
-          on=${place === open} zone=${shownIn} act=${() => setOpen(place === open ? -1 : place)} />`)}
+        ${log.wanted.slice(first, last).map((place) =>
+          html`<${Line} key=${place} stored=${log.all[place]}
+          on=${place === open} zone=${shownIn} act=${() => setOpen(place === open ? -1 : place)}
+            />`)}
       </div></div></div>`;
 }
 
@@ -114,7 +126,8 @@ function Line({ stored: { seq, record = {} }, on, zone, act }) {
   const level = levelOf(record.level);
   const at = Date.parse(record.time ?? "");
   const ms = Number.isNaN(at) ? "" : String(at % 1000).padStart(3, "0");
-  return html`<div class=${cls("log-line", `level-${level}`, on && "on")} onClick=${act} data-seq=${seq}>
+  return html`<div class=${cls("log-line", `level-${level}`, on && "on")} onClick=${act}
+    data-seq=${seq}>
     <span class="log-time">${ms && `${clockOf(at, zone)}.${ms}`}</span>
     <span class="log-level">${level}</span><span class="log-text">${record.message}</span>
     ${Object.entries(record.fields ?? {}).map(([key, value]) =>
@@ -125,7 +138,8 @@ function Line({ stored: { seq, record = {} }, on, zone, act }) {
 function OneRecord({ stored }) {
   if (!stored?.record) return null;
   const { time, message, fields = {} } = stored.record;
-  return html`<div class="log-one"><p class="minor">${t("log.record", { n: Number(stored.seq) })} · ${time}</p>
+  return html`<div class="log-one"><p class="minor">
+    ${t("log.record", { n: Number(stored.seq) })} · ${time}</p>
     <pre>${message}</pre>${Object.entries(fields).map(([key, value]) =>
       html`<p key=${key}><b>${key}</b> ${value}</p>`)}</div>`;
 }

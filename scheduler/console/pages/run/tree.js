@@ -26,9 +26,11 @@ export function Shards({ run }) {
   const [all, setAll] = useState(false);
   const asked = useAsk(async () => {
     if (!split) return [];
-    const body = { parent: `apps/${appOf(run.name ?? "")}`, filter: `parent = ${quoted(run.name ?? "")}`,
+    const body = { parent: `apps/${appOf(run.name ?? "")}`,
+      filter: `parent = ${quoted(run.name ?? "")}`,
       orderBy: "create_time" };
-    return /** @type {pb.Run[]} */ ((await listAll("RunService/ListRuns", body, "runs", SHARDS_MAX)).items);
+    return /** @type {pb.Run[]} */ (
+      (await listAll("RunService/ListRuns", body, "runs", SHARDS_MAX)).items);
   }, [run.name, run.state]);
   useEvery(LIVE_MS, () => (split && open ? asked.again() : undefined));
   const shards = asked.value ?? [];
@@ -37,21 +39,31 @@ export function Shards({ run }) {
   const listed = all ? sorted : sorted.slice(0, SHARDS_LISTED);
   return html`<${Panel} title=${t("run.shards", { n: shards.length })}>
     <${Fault} error=${asked.error} again=${asked.again} />
-    <div class="cells">${sorted.map((shard) => html`<a key=${shard.name} href=${runHref(shard.name ?? "")}
+    <div class="cells">${sorted.map((shard) =>
+      html`<a key=${shard.name} href=${runHref(shard.name ?? "")}
       class=${`cell tone-${toneOf(stateOf(shard.state))}`}
       title=${`${shard.shardIndex ?? 0}: ${t(`state.${stateOf(shard.state)}`)}`}>
       <span class="sr">${shard.shardIndex ?? 0}</span></a>`)}</div>
-    <table class="small"><thead><tr><th class="num">${t("run.shard")}</th><th>${t("word.state")}</th>
-      <th>${t("word.run")}</th><th>${t("word.executor")}</th><th class="num">${t("run.elapsed")}</th>
-      <th>${t("run.why")}</th></tr></thead><tbody>${listed.map((shard) => html`<tr key=${shard.name}>
+    <table class="small"><thead><tr><th class="num">${t("run.shard")}</th><th>
+      ${t("word.state")}</th>
+      <th>${t("word.run")}</th><th>${t("word.executor")}</th><th class="num">
+        ${t("run.elapsed")}</th>
+      <th>${t("run.why")}</th></tr></thead><tbody>
+        ${listed.map((shard) => html`<tr key=${shard.name}>
         <td class="num">${shard.shardIndex ?? 0}</td><td><${RunState} state=${shard.state} /></td>
-        <td><${RunLink} name=${shard.name} /></td><td><${ExecutorLink} name=${shard.executor} /></td>
-        <td class="num"><${Elapsed} run=${shard} /></td><td class="why">${reason(shard)}</td></tr>`)}</tbody></table>
-    ${sorted.length > listed.length && html`<button type="button" class="link" onClick=${() => setAll(true)}>
+        <td><${RunLink} name=${shard.name} /></td><td><${ExecutorLink} name=${shard.executor} />
+          </td>
+        <td class="num"><${Elapsed} run=${shard} /></td><td class="why">${reason(shard)}</td>
+          </tr>`)}</tbody></table>
+    ${sorted.length > listed.length &&
+      html`<button type="button" class="link" onClick=${() => setAll(true)}>
       ${t("list.rest", { n: sorted.length - listed.length })}</button>`}<//>`;
 }
 
-/** The runs before and after, as a tree. @param {{ run: pb.Run, job: pb.Job | null | undefined }} props */
+/**
+ * The runs before and after, as a tree.
+ * @param {{ run: pb.Run, job: pb.Job | null | undefined }} props
+ */
 export function Chain({ run, job }) {
   const back = useAsk(() => before(run), [run.name]).value ?? [];
   const follows = [...(job?.onSuccess ?? []), ...(job?.onFailure ?? [])];
@@ -67,7 +79,8 @@ export function Chain({ run, job }) {
 /** @param {{ run: pb.Run, here?: boolean, link?: string }} props */
 const Node = ({ run, here, link }) =>
   html`<span class=${here ? "node here" : "node"}><${RunState} state=${run.state} />
-    <${JobLink} name=${run.job} /> <${RunLink} name=${run.name} /> <${When} at=${run.fireTime} bare />
+    <${JobLink} name=${run.job} /> <${RunLink} name=${run.name} /> <${When} at=${run.fireTime}
+      bare />
     ${link && html`<span class="minor">${t(`chain.${link}`)}</span>`}</span>`;
 
 /**
@@ -79,7 +92,8 @@ async function before(run) {
   const found = [];
   let at = run;
   while (found.length < BACK_MAX) {
-    const link = at.causedBy ? "causedBy" : at.parentRun ? "parentRun" : at.rerunOf ? "rerunOf" : "";
+    const link = at.causedBy ? "causedBy" : at.parentRun ? "parentRun" : at.rerunOf ?
+      "rerunOf" : "";
     const name = at.causedBy || at.parentRun || at.rerunOf;
     if (!name) break;
     try {
@@ -102,7 +116,8 @@ function After({ run, jobs }) {
   }, [run.name, run.endTime, jobs.join()]);
   useEvery(LIVE_MS, () => (run.endTime && !asked.value?.length ? asked.again() : undefined));
   if (!asked.value?.length) return null;
-  return html`<ul>${asked.value.map((next) => html`<li key=${next.name}><${Node} run=${next} link="started" />
+  return html`<ul>${asked.value.map((next) =>
+    html`<li key=${next.name}><${Node} run=${next} link="started" />
     <${Further} run=${next} /></li>`)}</ul>`;
 }
 
@@ -123,7 +138,8 @@ function Further({ run }) {
 async function startedBy(run, job) {
   const from = new Date(Date.parse(run.endTime ?? "") - CLOCKS_MS).toISOString();
   const filter = allOf(oneOf("job", [job]), "trigger = CHAIN", `create_time >= ${quoted(from)}`);
-  const body = { parent: `apps/${appOf(job)}`, filter, pageSize: AFTER_PAGE, orderBy: "create_time" };
+  const body = { parent: `apps/${appOf(job)}`, filter, pageSize: AFTER_PAGE,
+    orderBy: "create_time" };
   try {
     /** @type {pb.ListRunsResponse} */
     const page = await call("RunService/ListRuns", body);

@@ -4,12 +4,14 @@ import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { PATIENCE_MS } from "./scheduler.js";
 
-const CHROMIUM = [process.env.CLAWJOB_TEST_CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser",
+const CHROMIUM = [process.env.CLAWJOB_TEST_CHROMIUM, "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
   "/usr/bin/google-chrome"].find((path) => path && existsSync(path));
 
 /** Starts the browser. */
 export async function launch() {
-  if (!CHROMIUM) throw new Error("there is no Chromium: install it (Debian: chromium), or name it in CLAWJOB_TEST_CHROMIUM");
+  if (!CHROMIUM) throw new Error(
+    "there is no Chromium: install it (Debian: chromium), or name it in CLAWJOB_TEST_CHROMIUM");
   return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
 }
 
@@ -50,7 +52,8 @@ export async function open(browser, scheduler, opening = {}) {
   page.on("console", (message) => {
     // A browser says this of each answer that is an error; what the page makes of it is tested.
     const told = message.text().startsWith("Failed to load resource");
-    if (["error", "warning"].includes(message.type()) && !told) faults.push(`console: ${message.text()}`);
+    if (["error", "warning"].includes(message.type()) && !told) faults.push(
+      `console: ${message.text()}`);
   });
   page.on("request", (request) => {
     const url = new URL(request.url());
@@ -86,5 +89,9 @@ async function close(context, faults) {
 export const row = (page, text) =>
   page.locator("table.list tbody tr").filter({ has: page.locator("td.first", { hasText: text }) });
 
-/** Goes to another part of the console. @param {import("playwright-core").Page} page @param {string} at */
+/**
+ * Goes to another part of the console.
+ * @param {import("playwright-core").Page} page
+ * @param {string} at
+ */
 export const goTo = (page, at) => page.evaluate((to) => { location.hash = to; }, at);

@@ -62,14 +62,17 @@ async function start(args, ready) {
     createInterface({ input: child.stdout }).on("line", hear);
     createInterface({ input: child.stderr }).on("line", hear);
     child.on("error", fail);
-    child.on("exit", (code) => fail(new Error(`clawjob ${args[0]} ended with ${code}:\n${said.join("\n")}`)));
-    setTimeout(() => fail(new Error(`no sign of ${ready}:\n${said.join("\n")}`)), PATIENCE_MS).unref();
+    child.on("exit", (code) =>
+      fail(new Error(`clawjob ${args[0]} ended with ${code}:\n${said.join("\n")}`)));
+    setTimeout(() => fail(new Error(`no sign of ${ready}:\n${said.join("\n")}`)),
+      PATIENCE_MS).unref();
   });
   up.catch(() => {});
   if (ready) await up;
   const ended = new Promise((go) => child.on("exit", go));
   return {
     child,
+    said,
     /** @param {NodeJS.Signals} [signal] */
     stop: async (signal = "SIGTERM") => {
       child.kill(signal);
@@ -130,7 +133,8 @@ export class Scheduler {
   /** A token with a role. @param {string} role @param {string} [app] */
   async tokenFor(role, app = "*") {
     const grants = [{ app, role: `ROLE_${role}` }];
-    const made = await this.call("IdentityService/CreateToken", { token: { displayName: role, grants } });
+    const made = await this.call("IdentityService/CreateToken",
+      { token: { displayName: role, grants } });
     return made.secret;
   }
 
@@ -146,37 +150,58 @@ export class Scheduler {
       [name, { program: "/bin/sh", args: ["-c", script] }]));
     const config = join(this.dir, `${app}.agent.yaml`);
     // JSON is YAML, too.
-    writeFileSync(config, JSON.stringify({ app, token_file: token, endpoints: [`http://127.0.0.1:${this.port}`], shell: { commands } }));
+    writeFileSync(config, JSON.stringify({ app, token_file: token,
+      endpoints: [`http://127.0.0.1:${this.port}`], shell: { commands } }));
     const agent = await start(["agent", "--config", config], null);
     this.others.push(agent);
     await until(async () => {
-      const { executors = [] } = await this.call("FleetService/ListExecutors", { parent: "apps/-" });
+      if (agent.child.exitCode !== null) throw new Error(
+        `the agent ended:\n${agent.said.join("\n")}`);
+      const { executors = [] } = await this.call("FleetService/ListExecutors",
+        { parent: "apps/-" });
       return executors.some((/** @type {any} */ one) => one.name.startsWith(`apps/${app}/`));
     }, `the agent of ${app}`);
     return agent;
   }
 
-  /** A job of a shell command. @param {string} app @param {string} id @param {string} command @param {object} [more] */
+  /**
+   * A job of a shell command.
+   * @param {string} app
+   * @param {string} id
+   * @param {string} command
+   * @param {object} [more]
+   */
   async shellJob(app, id, command, more = {}) {
     const params = { contentType: "application/json", data: btoa(JSON.stringify({ command })) };
     const job = { handler: "shell", params, ...more };
     return this.call("JobService/CreateJob", { parent: `apps/${app}`, jobId: id, job });
   }
 
-  /** Jobs by the score. @param {string} app @param {string} prefix @param {number} count @param {object} [more] */
+  /**
+   * Jobs by the score.
+   * @param {string} app
+   * @param {string} prefix
+   * @param {number} count
+   * @param {object} [more]
+   */
   async manyJobs(app, prefix, count, more = {}) {
     const ids = Array.from({ length: count }, (_, i) => `${prefix}-${String(i).padStart(4, "0")}`);
     const work = [...ids];
     const one = async () => {
       for (let id = work.shift(); id; id = work.shift()) {
-        await this.call("JobService/CreateJob", { parent: `apps/${app}`, jobId: id, job: { handler: "hello", ...more } });
+        await this.call("JobService/CreateJob",
+          { parent: `apps/${app}`, jobId: id, job: { handler: "hello", ...more } });
       }
     };
     await Promise.all(Array.from({ length: 8 }, one));
     return ids;
   }
 
-  /** Triggers a job, and gives its run when it has ended. @param {string} name @param {object} [more] */
+  /**
+   * Triggers a job, and gives its run when it has ended.
+   * @param {string} name
+   * @param {object} [more]
+   */
   async runOf(name, more = {}) {
     const run = await this.call("JobService/TriggerJob", { name, ...more });
     return until(async () => {

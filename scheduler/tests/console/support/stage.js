@@ -25,6 +25,7 @@ export function stage(prepare, args = []) {
       return /** @type {Scheduler} */ (here.scheduler);
     },
     /** A page of the console, signed in. @param {import("./browser.js").Opening} [opening] */
-    open: (opening) => open(/** @type {any} */ (here.browser), /** @type {any} */ (here.scheduler), opening),
+    open: (opening) => open(/** @type {any} */ (here.browser), /** @type {any} */ (here.scheduler),
+      opening),
   };
 }

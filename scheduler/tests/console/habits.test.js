@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { goTo, row } from "./support/browser.js";
+import { until } from "./support/scheduler.js";
+import { stage } from "./support/stage.js";
+
+const SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>";
+const PAGES = ["/", "/jobs", "/jobs/new", "/jobs/demo/report", "/jobs/demo/report/coming",
+  "/jobs/demo/report/settings",
+  "/jobs/demo/report/revisions", "/jobs/demo/report/edit", "/runs", "/forecast?hours=6",
+    "/executors", "/cluster", "/alarms",
+  "/alarms/rules", "/access/users", "/access/tokens", "/access/audit"];
+
+const here = stage(async (scheduler) => {
+  await scheduler.agent("odd",
+    { say: `printf '%s\\n' '${SCRIPT}'; printf '%s' '${SCRIPT}' >&2; exit 4` });
+});
+
+/** Waits until the page has something to show. @param {import("playwright-core").Page} page */
+async function settled(page) {
+  await page.locator("main h1").first().waitFor();
+  await until(async () => (await page.locator("main .loading").count()) === 0,
+    "the page to be loaded");
+}
+
+test("every page is there in both languages, and no text is missing", async () => {
+  for (const lang of /** @type {const} */ (["en", "zh"])) {
+    const { page, close } = await here.open({ lang });
+    const run = await here.scheduler.runOf("apps/demo/jobs/hello");
+    for (const at of [...PAGES, `/runs/demo/${run.name.split("/").pop()}`]) {
+      await goTo(page, at);
+      await settled(page);
+      const text = await page.locator("body").innerText();
+      assert.deepEqual(await page.evaluate(untold), [], `${lang} ${at}`);
+      assert.equal(/[\u4e00-\u9fff]/.test(text.replace("中文", "")), lang === "zh", `${lang} ${at}`);
+    }
+    await close();
+  }
+});
+
+test("the language is switched and remembered, and so is the theme", async () => {
+  const { page, close } = await here.open({ at: "/jobs" });
+  await page.getByText("中文").click();
+  await page.getByRole("heading", { name: "任务" }).waitFor();
+  await page.getByLabel("深色").click();
+  await page.reload();
+  await page.getByRole("heading", { name: "任务" }).waitFor();
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+  assert.equal(await page.evaluate(() => document.documentElement.lang), "zh-CN");
+  await page.getByText("EN", { exact: true }).click();
+  await page.getByRole("heading", { name: "Jobs" }).waitFor();
+  await close();
+});
+
+test("a script in any field is text", async () => {
+  const { scheduler } = here;
+  const payload = (/** @type {any} */ value) =>
+    ({ contentType: "application/json", data: btoa(JSON.stringify(value)) });
+  await scheduler.call("JobService/CreateJob", { parent: "apps/odd", jobId: "odd", job: {
+    handler: "shell", displayName: SCRIPT, description: SCRIPT, owner: SCRIPT,
+      labels: { html: SCRIPT },
+    params: payload({ command: "say" }),
+  } });
+  const run = await scheduler.runOf("apps/odd/jobs/odd", { labels: { html: SCRIPT } });
+  await scheduler.call("AlarmService/CreateAlarmRule",
+    { parent: "apps/odd", alarmRuleId: "odd", alarmRule: {
+    displayName: SCRIPT, condition: "CONDITION_RUN_FAILED", filter: 'owner : "<script>"',
+    channels: [{ webhook: { url: "http://127.0.0.1:9/?q=<script>" } }],
+  } });
+  await scheduler.runOf("apps/odd/jobs/odd");
+  await scheduler.call("IdentityService/CreateToken",
+    { token: { displayName: SCRIPT, grants: [{ app: "odd", role: "ROLE_VIEWER" }] } });
+  await scheduler.call("IdentityService/CreateUser",
+    { userId: "odd", password: "a long enough first one",
+    user: { displayName: SCRIPT, grants: [{ app: "odd", role: "ROLE_VIEWER" }] } });
+  const { page, close } = await here.open();
+  const places = ["/", "/jobs?app=odd", "/jobs/odd/odd", "/jobs/odd/odd/settings",
+    "/jobs/odd/odd/edit", "/jobs/odd/odd/revisions",
+    "/runs?app=odd", `/runs/odd/${run.name.split("/").pop()}`, "/alarms?seen=all", "/alarms/rules",
+      "/access/tokens",
+    "/access/users", "/access/audit", `/jobs?q=${encodeURIComponent(SCRIPT)}`];
+  let shown = 0;
+  for (const at of places) {
+    await goTo(page, at);
+    await settled(page);
+    shown += (await page.locator("main").innerText()).includes(SCRIPT) ? 1 : 0;
+    assert.equal(await page.locator("main script, main img").count(), 0, at);
+  }
+  assert.ok(shown >= 6, `shown on ${shown} pages`);
+  await goTo(page, "/jobs/odd/odd/edit");
+  assert.equal(await page.getByLabel("Owner").inputValue(), SCRIPT);
+  await goTo(page, `/runs/odd/${run.name.split("/").pop()}`);
+  await page.locator(".log-line", { hasText: "<script>alert(1)" }).first().waitFor();
+  await close();
+});
+
+test("the keyboard leads through lists, to pages and to help", async () => {
+  const { page, close } = await here.open({ at: "/jobs?app=demo" });
+  await row(page, "hello").waitFor();
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.keyboard.press("k");
+  assert.match(await page.locator("tr.at").innerText(), /hello/);
+  await page.keyboard.press("x");
+  await page.getByText("1 chosen").waitFor();
+  await page.keyboard.press("?");
+  await page.locator("dialog", { hasText: "next and previous row" }).waitFor();
+  await page.keyboard.press("Escape");
+  await until(async () => (await page.locator("dialog").count()) === 0, "help to be closed");
+  await page.keyboard.press("Enter");
+  await page.locator(".tabs").waitFor();
+  await page.keyboard.press("g");
+  await page.keyboard.press("r");
+  await page.getByRole("heading", { name: "Runs" }).waitFor();
+  await page.keyboard.press("/");
+  assert.equal(await page.evaluate(() => document.activeElement?.matches("[data-search]")), true);
+  await close();
+});
+
+test("pages can be read on a telephone and on a wall", async () => {
+  for (const size of [{ width: 375, height: 740 }, { width: 3840, height: 2160 }]) {
+    const { page, close } = await here.open({ size });
+    for (const at of PAGES) {
+      await goTo(page, at);
+      await settled(page);
+      const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(beyond <= 0, `${at} is ${beyond} px wider than ${size.width} px`);
+    }
+    await close();
+  }
+});
+
+test("text stands out from its ground by 4.5 to 1 in both themes, and every control has a name",
+  async () => {
+  for (const theme of /** @type {const} */ (["light", "dark"])) {
+    const { page, close } = await here.open({ theme });
+    for (const at of PAGES) {
+      await goTo(page, at);
+      await settled(page);
+      assert.deepEqual(await page.evaluate(faint), [], `${theme} ${at}`);
+      assert.deepEqual(await page.evaluate(nameless), [], `${theme} ${at}`);
+    }
+    await close();
+  }
+});
+
+/** Keys without a text: they are shown as they are. */
+function untold() {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (walker.nextNode()) {
+    const text = walker.currentNode.textContent?.trim() ?? "";
+    const own = walker.currentNode.parentElement?.closest(".mono, .under, pre");
+    if (!own && /^[a-z]+(\.[A-Za-z]\w*)+$/.test(text)) found.push(text);
+  }
+  return found;
+}
+
+/** Texts on the page that are hard to read, by WCAG's measure. */
+function faint() {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  /** @param {string} colour */
+  const rgba = (colour) => {
+    if (!canvas) return [0, 0, 0, 0];
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  /** @param {number[]} c */
+  const light = ([r, g, b]) =>
+    [r, g, b].map((v) => v / 255).map((v) =>
+      (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  /** @param {Element | null} at */
+  const ground = (at) => {
+    for (let one = at; one; one = one.parentElement) {
+      const colour = rgba(getComputedStyle(one).backgroundColor);
+      if (colour[3] > 200) return colour;
+    }
+    return [255, 255, 255, 255];
+  };
+  const found = new Set();
+  for (const one of document.querySelectorAll("body *")) {
+    const own = [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent?.trim());
+    const box = one.getBoundingClientRect();
+    const off = one.closest(":disabled, .sr, option, [aria-hidden=true]") || one.matches("option");
+    if (!own || off || box.width < 2 || box.height < 2) continue;
+    const [a, b] = [light(rgba(getComputedStyle(one).color)), light(ground(one))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) found.add(`${one.tagName}.${one.className}: ${ratio.toFixed(2)}`);
+  }
+  return [...found];
+}
+
+/** Controls that a listener would hear no name of. */
+function nameless() {
+  const controls = [...document.querySelectorAll(
+    "main button, main input, main select, main textarea, main a, nav a, aside button")];
+  return controls.filter((one) => {
+    const labels = /** @type {HTMLInputElement} */ (one).labels;
+    const name = one.getAttribute("aria-label") || one.getAttribute("title") ||
+      one.textContent?.trim() ||
+      (labels && [...labels].some((label) => label.textContent?.trim()));
+    const hidden = one.closest("[aria-hidden=true], details:not([open])") ||
+      one.getAttribute("tabindex") === "-1";
+    return !name && !hidden;
+  }).map((one) => one.outerHTML.slice(0, 120));
+}
