@@ -27,8 +27,7 @@ test("a token's secret is shown once, works, and does not when it is revoked", a
   await close();
 });
 
-test("users are made, changed, barred and deleted, and each of it is in the audit log",
-  async () => {
+test("users are made, changed, barred and deleted, and the audit log has it all", async () => {
   const { page, close } = await here.open({ at: "/access/users" });
   await page.getByText("New user").first().click();
   const form = page.locator("dialog");

@@ -9,8 +9,7 @@ const here = stage(async (scheduler) => {
   await scheduler.shellJob("ops", "nap", "nap");
 });
 
-test("executors are shown with what they offer and run; one is cordoned and uncordoned",
-  async () => {
+test("executors are shown with what they run; one is cordoned and uncordoned", async () => {
   const { page, close } = await here.open({ at: "/executors" });
   await row(page, "demo/").getByText("online").waitFor();
   await here.scheduler.call("JobService/TriggerJob", { name: "apps/ops/jobs/nap" });

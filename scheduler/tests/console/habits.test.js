@@ -130,8 +130,7 @@ test("pages can be read on a telephone and on a wall", async () => {
   }
 });
 
-test("text stands out from its ground by 4.5 to 1 in both themes, and every control has a name",
-  async () => {
+test("text stands out by 4.5 to 1 in both themes, and every control has a name", async () => {
   for (const theme of /** @type {const} */ (["light", "dark"])) {
     const { page, close } = await here.open({ theme });
     for (const at of PAGES) {

@@ -19,8 +19,7 @@ async function countOn(page, label) {
   return text ? Number.parseInt(text.replace(/,/g, ""), 10) : NaN;
 }
 
-test("a run that begins shows on the home page without a reload, and its number leads to it",
-  async () => {
+test("a run that begins shows without a reload, and its number leads to it", async () => {
   const { page, close } = await here.open();
   await until(async () => (await countOn(page, "Running now")) >= 0, "the number of running runs");
   await page.evaluate(() => { /** @type {any} */ (window).sameDocument = true; });

@@ -85,8 +85,7 @@ test("faults of a form stand at their fields, and what was typed stays", async (
   await close();
 });
 
-test("a copy begins with the other's settings; a change makes a revision that can be taken back",
-  async () => {
+test("a copy begins with the other's settings; a change can be taken back", async () => {
   const { page, close } = await here.open({ at: "/jobs/demo/risky" });
   await page.getByText("Copy", { exact: true }).click();
   await page.getByLabel("Id").fill("risky-two");

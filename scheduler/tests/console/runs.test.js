@@ -124,8 +124,7 @@ test("a log is shown as it is written, filtered, searched and saved", async () =
   await close();
 });
 
-test("a log of 100,000 lines keeps few of them in the page, and its end is quickly reached",
-  async () => {
+test("a log of 100,000 lines keeps few of them in the page", async () => {
   const fine = await here.scheduler.runOf("apps/ops/jobs/fine");
   const { page, close } = await here.open();
   await page.route("**/clawjob.v1.RunService/TailRunLogs", (route) => {

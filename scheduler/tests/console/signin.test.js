@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { row, signInByToken } from "./support/browser.js";
+import { goTo, row, signInByToken } from "./support/browser.js";
+import { until } from "./support/scheduler.js";
 import { stage } from "./support/stage.js";
 
 const here = stage();
 
-test("who has no token that holds is told so, and gets in with one, to the page asked for",
+test("a token that does not hold is told of; one that does leads to the page asked for",
   async () => {
   const { page, close } = await here.open({ at: "/jobs?q=risky", token: "" });
   await page.getByText("Sign in with a token").click();
@@ -80,6 +81,26 @@ test("roles decide what is shown", async () => {
   await editor.page.getByText("New job").waitFor();
   assert.equal(await editor.page.locator("nav").getByText("Access").count(), 0);
   await editor.close();
+});
+
+test("a viewer of one app sees that app alone on every page, and no fault", async () => {
+  const secret = "a job of another app";
+  await here.scheduler.call("JobService/CreateJob",
+    { parent: "apps/other", jobId: "hidden", job: { handler: "hello", displayName: secret } });
+  const { page, close } = await here.open(
+    { token: await here.scheduler.tokenFor("VIEWER", "demo") });
+  const pages = ["/", "/jobs", "/runs", "/forecast?hours=1", "/executors", "/cluster", "/alarms",
+    "/alarms/rules", "/jobs/demo/hello", "/jobs/demo/hello/revisions", "/jobs/demo/hello/settings"];
+  for (const at of pages) {
+    await goTo(page, at);
+    await page.locator("main h1").first().waitFor();
+    await until(async () => (await page.locator("main .loading").count()) === 0, at);
+    assert.equal(await page.locator("main .fault").count(), 0, at);
+    assert.ok(!(await page.locator("main").innerText()).includes(secret), at);
+  }
+  await goTo(page, "/jobs/other/hidden");
+  await page.locator(".fault", { hasText: "not yours to see" }).waitFor();
+  await close();
 });
 
 test("who is signed out elsewhere comes to the way in, and back to the same page", async () => {

@@ -48,9 +48,9 @@ export function RunLog({ run, attempt, attempts, zone }) {
           aria-label=${t("run.attempt")}>${Array.from({ length: attempts }, (_, i) =>
             html`<option key=${i} value=${String(i + 1)}>
               ${t("run.attemptN", { n: i + 1 })}</option>`)}</select></label>`}
-      <${Button} icon="down" pressed=${following} onClick=${() => setFollowing(!following)}>
+      <${Button} icon="refresh" pressed=${following} onClick=${() => setFollowing(!following)}>
         ${t("log.follow")}<//>
-      <${Button} icon="copy" onClick=${() => download(run, shown, log)}>${t("log.download")}<//>
+      <${Button} icon="down" onClick=${() => download(run, shown, log)}>${t("log.download")}<//>
       <span class="minor">${t(log.wanted.length === log.all.length ? "log.lines" : "log.someLines",
         { n: log.wanted.length, all: log.all.length })}
         ${log.dropped > 0 && ` · ${t("log.dropped", { n: log.dropped })}`}
