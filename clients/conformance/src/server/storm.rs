@@ -2,22 +2,31 @@
 
 use std::time::{Duration, Instant};
 
-use clawjob_proto::v1::session_request::Frame as Up;
+use clawjob_proto::v1::{
+    Goodbye, Hello, SchedulerDrain, scheduler_drain, session_request::Frame as Up,
+    session_response::Frame as Down,
+};
+use futures::future::{BoxFuture, select_all};
 use futures::{StreamExt as _, stream};
 use tokio::net::TcpStream;
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
-use super::Binary;
 use super::raw::{Raw, channel, encoded, hello};
+use super::{Binary, postgres};
 use crate::judge::{Scenario, scenarios};
 
 pub(super) const SCENARIOS: &[Scenario<Binary>] = scenarios![
     s05_silent_tcp_client_does_not_block_shutdown,
+    s08_sessions_rebalanced,
     s09_storm_of_1000_reconnects_admitted_by_rate,
 ];
 
 const EXECUTORS: usize = 1_000;
+/// Sessions on one of two nodes.
+const CROWD: usize = 40;
+/// Between two heartbeats.
+const BEAT: Duration = Duration::from_secs(5);
 /// Connections that they share.
 const CONNECTIONS: usize = 10;
 
@@ -27,6 +36,46 @@ async fn s05_silent_tcp_client_does_not_block_shutdown(binary: Binary) {
     node.terminate();
     assert!(node.exit().await.success());
     drop(silent);
+}
+
+/// The order to move, once it comes; heartbeats until then.
+async fn drained(mut raw: Raw) -> (Raw, SchedulerDrain) {
+    for seq in 1.. {
+        raw.beat(seq);
+        while let Ok(frame) = tokio::time::timeout(BEAT, raw.next()).await {
+            match frame {
+                Ok(Some(Down::Drain(drain))) => return (raw, drain),
+                Ok(Some(_)) => {}
+                end => panic!("the session ended: {end:?}"),
+            }
+        }
+    }
+    unreachable!("there are always more numbers")
+}
+
+async fn s08_sessions_rebalanced(binary: Binary) {
+    tokio::task::spawn_blocking(postgres::server).await.unwrap();
+    let schema = postgres::Schema::create().await;
+    let args = ["--database", schema.url.as_str(), "--set", "timings.heartbeat_timeout=50s"];
+    let crowded = binary.another().node_with(&args).await;
+    let empty = binary.node_with(&args).await;
+    let (token, _) = crowded.executor_token().await;
+    let mut sessions: Vec<BoxFuture<'_, (Raw, SchedulerDrain)>> = Vec::new();
+    for number in 0..CROWD {
+        let id = format!("e{number}");
+        sessions.push(Box::pin(drained(Raw::open(crowded.url(), &token, hello(&id, &id)).await)));
+    }
+    // Nodes compare how many sessions they have each 60 s, and a few move at a time.
+    let ((moved, drain), at, _others) = select_all(sessions).await;
+    assert_eq!(drain.reason(), scheduler_drain::Reason::Rebalance);
+    assert!(drain.reconnect_within.is_some() && drain.closes_after.is_some(), "{drain:?}");
+    let id = format!("e{at}");
+    let resume_token = moved.welcome.resume_token.clone();
+    let again = Hello { resume_token, ..hello(&id, &id) };
+    // The new session before the old one ends.
+    let new = Raw::open(empty.url(), &token, again).await;
+    assert!(new.welcome.resumed, "{:?}", new.welcome);
+    moved.send(Up::Goodbye(Goodbye { reason: "moved".to_owned() }));
 }
 
 async fn s09_storm_of_1000_reconnects_admitted_by_rate(binary: Binary) {
