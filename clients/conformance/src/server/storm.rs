@@ -79,7 +79,7 @@ async fn s08_sessions_rebalanced(binary: Binary) {
 }
 
 async fn s09_storm_of_1000_reconnects_admitted_by_rate(binary: Binary) {
-    let node = binary.node_with(&["--set", "limits.sessions_per_second=100"]).await;
+    let node = binary.node_with(&["--set", "limits.sessions_per_second=25"]).await;
     let (token, _) = node.executor_token().await;
     let channels: Vec<_> =
         stream::iter(0..CONNECTIONS).then(|_| channel(node.url())).collect().await;
@@ -98,7 +98,7 @@ async fn s09_storm_of_1000_reconnects_admitted_by_rate(binary: Binary) {
                         assert_eq!(details.error_info().unwrap().reason, "SESSION_RATE");
                         let wait = details.retry_info().unwrap().retry_delay.unwrap();
                         refusals += 1;
-                        tokio::time::sleep(wait + Duration::from_millis(number as u64)).await;
+                        tokio::time::sleep(wait + Duration::from_millis(10 * number as u64)).await;
                     }
                 }
             }
@@ -110,6 +110,6 @@ async fn s09_storm_of_1000_reconnects_admitted_by_rate(binary: Binary) {
     let refusals: u32 = sessions.iter().map(|(_, refusals)| refusals).sum();
     assert_eq!(sessions.len(), EXECUTORS);
     assert!(refusals > 0, "nobody had to wait");
-    // A hundred each second, and at most a second's worth ahead of that.
-    assert!(start.elapsed() >= Duration::from_secs(8), "{:?}", start.elapsed());
+    // So many each second, and at most a second's worth ahead of that.
+    assert!(start.elapsed() >= Duration::from_secs(30), "{:?}", start.elapsed());
 }
