@@ -10,6 +10,7 @@ use clawjob_proto::v1::{
 };
 use prost::Message as _;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -87,9 +88,10 @@ impl Raw {
         self.send_bytes(encoded(frame));
     }
 
-    /// Queues what is meant to be a frame.
+    /// Queues what is meant to be a frame. When the stream has ended, its answers tell so.
     pub(crate) fn send_bytes(&self, frame: Bytes) {
-        self.frames.try_send(frame).expect("room, and a stream that goes on");
+        let sent = self.frames.try_send(frame);
+        assert!(!matches!(sent, Err(TrySendError::Full(_))), "{FRAMES_MAX} frames wait");
     }
 
     /// Queues a Heartbeat that holds no attempts.

@@ -140,8 +140,10 @@ async fn s13_revoked_token_closes_session(binary: Binary) {
         raw.beat(seq);
         let waited = tokio::time::timeout(clawjob_conformance::PATIENCE, async {
             loop {
-                if let Ok(Some(Down::Close(close))) = raw.next().await {
-                    return close.reason();
+                match raw.next().await {
+                    Ok(Some(Down::Close(close))) => return close.reason(),
+                    Ok(Some(_)) => {}
+                    end => panic!("it ended without a Close: {end:?}"),
                 }
             }
         });
