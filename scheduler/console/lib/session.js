@@ -22,7 +22,10 @@ onUnauthenticated((error) => {
   if (session.get().state === "in") session.set({ state: "out", ...NOBODY, error });
 });
 
-/** Asks the server who is calling. */
+/** A server that does not answer is asked again after this time. */
+const AGAIN_MS = 3000;
+
+/** Asks the server who is calling, until it answers. */
 export async function begin() {
   try {
     await enter();
@@ -30,6 +33,7 @@ export async function begin() {
     const { code } = /** @type {import("./rpc.js").RpcError} */ (error);
     const away = code === "unreachable" || code === "unavailable";
     session.set({ state: away ? "away" : "out", ...NOBODY });
+    if (away) setTimeout(() => session.get().state === "away" && begin(), AGAIN_MS);
   }
 }
 
