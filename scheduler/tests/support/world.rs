@@ -33,11 +33,12 @@ use clawjob_scheduler::{
     owner::{Nudge, Owner},
     results::{Results, RunListener, Specs},
     store::{
-        SharedStore, StoreError,
+        SharedStore, StoreError, Topic,
         ops::{NewJob, RunQuery, Scheduled},
         sqlite::SqliteStore,
     },
 };
+use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 use tokio_util::sync::CancellationToken;
 
 use super::flaky::Flaky;
@@ -178,6 +179,22 @@ struct Process {
     events: EventReceiver,
     owner: Owner,
     follower: Follower,
+    /// Tells of ends to follow up.
+    hints: Receiver<Topic>,
+}
+
+impl Process {
+    /// Whether an end may have been written since the last time.
+    fn any_ends(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            match self.hints.try_recv() {
+                Ok(topic) => any |= topic == Topic::Ends,
+                Err(TryRecvError::Lagged(_)) => any = true,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return any,
+            }
+        }
+    }
 }
 
 fn start(store: &SharedStore, clock: &Arc<ManualClock>) -> (Arc<Board>, Arc<Hub>, Process) {
@@ -199,7 +216,8 @@ fn start(store: &SharedStore, clock: &Arc<ManualClock>) -> (Arc<Board>, Arc<Hub>
     let owner = Owner::new(store.clone(), board.clone(), reach, "node".to_owned(), rules);
     let raiser = Raiser::new(store.clone(), None);
     let follower = Follower::new(store.clone(), board.clone(), raiser);
-    (board, hub, Process { results, events, owner, follower })
+    let hints = store.hints();
+    (board, hub, Process { results, events, owner, follower, hints })
 }
 
 impl World {
@@ -361,20 +379,23 @@ impl World {
             }
             self.hub.tick(now, self.clock.elapsed());
         }
-        let mut inbox = true;
+        let mut first = true;
         for _ in 0..ROUNDS_MAX {
             let mut moved = self.work(now);
             if !self.down {
                 while self.process.results.step(&mut self.process.events).await > 0 {
                     moved = true;
                 }
-                while self.process.follower.step(now).await.expect("followed up") > 0 {
-                    moved = true;
+                // At once when told of an end, and with the first look, as each second.
+                if self.process.any_ends() || first {
+                    while self.process.follower.step(now).await.expect("followed up") > 0 {
+                        moved = true;
+                    }
                 }
             }
             let nudge =
-                Nudge { jobs: inbox, inbox: inbox || moved, partitions: inbox, permits: false };
-            inbox = false;
+                Nudge { jobs: first, inbox: first || moved, partitions: first, permits: false };
+            first = false;
             let wake = self.process.owner.tick(now, nudge).await;
             moved |= wake <= now;
             moved |= self.work(now);
