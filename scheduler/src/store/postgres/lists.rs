@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use chrono::TimeDelta;
 use deadpool_postgres::{GenericClient, Object};
 use tokio_postgres::Row;
 
@@ -179,32 +180,47 @@ async fn records(client: &Object, found: &[Row], full: bool) -> Result<Vec<RunRe
 
 /// A page of runs: the first rows of either table by id, and of those the first. A table that has
 /// none of the states that are asked for is left alone.
+///
+/// Open runs are read first: one that ends between the two looks is found twice rather than never.
 pub(super) async fn list_runs(
     store: &PostgresStore,
     query: &RunQuery,
     until: Option<RunId>,
 ) -> Result<Vec<RunRecord>> {
     let client = store.client().await?;
-    let mut values = Values::default();
-    values.bind(query.now);
-    let mut parts = Vec::new();
+    let mut found = Vec::new();
     if named_open(&query.conditions).is_none_or(|states| !states.is_empty()) {
-        parts.push(open_page(query, until, &mut values)?);
+        found = open_page(&client, query, until).await?;
     }
     let ends = named_ends(&query.conditions);
     let may_have_ended = ends.as_ref().is_none_or(|states| !states.is_empty());
     if query.scheduled != Scheduled::Only && may_have_ended {
         let jobs = few_jobs(&client, query).await?;
-        parts.push(ended_page(query, jobs, ends, until, &mut values)?);
+        let ids = ended_ids(&client, query, jobs, ends, until).await?;
+        found.retain(|open| !ids.contains(&open.run.id));
+        found.extend(ended(&client, &ids, query.full).await?);
     }
-    let (order, limit) = (direction(query), query.limit);
-    let sql = match &parts[..] {
-        [] => return Ok(Vec::new()),
-        [one] => one.clone(),
-        all => format!("{} ORDER BY 1 {order} LIMIT {limit}", all.join(" UNION ALL ")),
-    };
-    let found = client.query(&sql, &values.params()).await.map_err(error::db)?;
-    records(&client, &found, query.full).await
+    found.sort_by_key(|run| run.run.id);
+    if !query.ascending {
+        found.reverse();
+    }
+    found.truncate(query.limit as usize);
+    if query.full && !found.is_empty() {
+        add_attempts(&client, &mut found).await?;
+    }
+    Ok(found)
+}
+
+/// The rows of ended runs. Their ids alone, and not a search, lead to the days they are in: with
+/// all days at hand the planner would look at the indexes of each.
+async fn ended(client: &Object, ids: &[RunId], full: bool) -> Result<Vec<RunRecord>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rest = ended_rest(full);
+    let sql = format!("SELECT {ENDED_RUN}, {rest} FROM {ENDED_FROM} WHERE r.id = ANY($1)");
+    let found = query(client, &sql, &[&uuids(ids)]).await?;
+    found.iter().map(|row| record(row, full)).collect()
 }
 
 /// Runs that one look goes through where no index leads to what is asked for.
@@ -262,41 +278,75 @@ fn direction(query: &RunQuery) -> &'static str {
     if query.ascending { "ASC" } else { "DESC" }
 }
 
-fn open_page(query: &RunQuery, until: Option<RunId>, values: &mut Values) -> Result<String> {
-    let mut tests = tests(query, &OPEN_RUN_FIELDS, values)?;
-    tests.extend(not_behind(query, until, values));
+async fn open_page(
+    client: &Object,
+    query: &RunQuery,
+    until: Option<RunId>,
+) -> Result<Vec<RunRecord>> {
+    let mut values = Values::default();
+    values.bind(query.now);
+    let mut tests = tests(query, &OPEN_RUN_FIELDS, &mut values)?;
+    tests.extend(not_behind(query, until, &mut values));
     match query.scheduled {
         Scheduled::With => {}
         Scheduled::Without => tests.push(format!("{OPEN_STATE} <> 'SCHEDULED'")),
         Scheduled::Only => tests.push(format!("{OPEN_STATE} = 'SCHEDULED'")),
     }
     let (tests, order, limit) = (tests.join(" AND "), direction(query), query.limit);
-    Ok(format!(
-        "(SELECT {OPEN_RUN}, {OPEN_REST} FROM {OPEN_FROM} WHERE {tests} ORDER BY r.id {order}
-        LIMIT {limit})"
-    ))
+    let sql = format!(
+        "SELECT {OPEN_RUN}, {OPEN_REST} FROM {OPEN_FROM} WHERE {tests} ORDER BY r.id {order}
+        LIMIT {limit}"
+    );
+    let found = client.query(&sql, &values.params()).await.map_err(error::db)?;
+    found.iter().map(|row| record(row, query.full)).collect()
 }
 
-/// First the ids of the page alone, most of them from an index, then their rows, one by one (OFFSET
-/// keeps the planner from reading all instead). Ended runs of a few jobs are read job by job, and
-/// what went wrong state by state, each in the order of its index.
-fn ended_page(
+/// The newest first are most often found within the last day: so far back a page looks at once.
+const NEAR: TimeDelta = TimeDelta::days(1);
+
+/// The ids of a page of ended runs, most of them from an index. Those near the page's begin are
+/// looked for first, which leaves all other days alone.
+async fn ended_ids(
+    client: &Object,
     query: &RunQuery,
     jobs: Option<Vec<i64>>,
     states: Option<Vec<RunState>>,
     until: Option<RunId>,
-    values: &mut Values,
-) -> Result<String> {
+) -> Result<Vec<RunId>> {
+    if !query.ascending {
+        let begin = query.after.map_or(query.now, RunId::time);
+        let near = Some(RunId::first_at(begin - NEAR));
+        let ids = search(client, query, jobs.clone(), states.clone(), [until, near]).await?;
+        if ids.len() >= query.limit as usize {
+            return Ok(ids);
+        }
+    }
+    search(client, query, jobs, states, [until, None]).await
+}
+
+/// Ended runs of a few jobs are read job by job, and what went wrong state by state, each in the
+/// order of its index; none behind the `ends`.
+async fn search(
+    client: &Object,
+    query: &RunQuery,
+    jobs: Option<Vec<i64>>,
+    states: Option<Vec<RunState>>,
+    ends: [Option<RunId>; 2],
+) -> Result<Vec<RunId>> {
+    let mut values = Values::default();
+    values.bind(query.now);
     let states = states.filter(|states| !states.contains(&RunState::Succeeded));
     let searches = states.as_ref().map_or(1, Vec::len);
     let jobs = jobs.filter(|jobs| jobs.len() * searches <= LIST_JOBS_MAX);
     let mut sources = Vec::new();
     let mut tests = match &jobs {
-        None => tests(query, &ENDED_RUN_FIELDS, values)?,
+        None => tests(query, &ENDED_RUN_FIELDS, &mut values)?,
         // Saying more than the job would make the planner expect next to nothing.
-        Some(_) => conditions(query, &ENDED_RUN_FIELDS, values)?,
+        Some(_) => conditions(query, &ENDED_RUN_FIELDS, &mut values)?,
     };
-    tests.extend(not_behind(query, until, values));
+    for end in ends {
+        tests.extend(not_behind(query, end, &mut values));
+    }
     if let Some(jobs) = jobs {
         sources.push(format!("unnest({}::bigint[]) AS w (job_id)", values.bind(jobs)));
         tests.push("r.job_id = w.job_id".to_owned());
@@ -310,22 +360,18 @@ fn ended_page(
     let by_label = query.conditions.iter().any(|c| matches!(c, Condition::Label { .. }));
     let job = if by_label { "JOIN job j ON j.id = r.job_id" } else { "" };
     let (tests, order, limit) = (tests.join(" AND "), direction(query), query.limit);
-    let mut ids = format!(
+    let mut sql = format!(
         "SELECT r.id FROM ended_run r {job} WHERE {tests} ORDER BY r.id {order} LIMIT {limit}"
     );
     if !sources.is_empty() {
         let sources = sources.join(" CROSS JOIN ");
-        ids = format!(
-            "SELECT p.id FROM {sources} CROSS JOIN LATERAL ({ids}) AS p
+        sql = format!(
+            "SELECT p.id FROM {sources} CROSS JOIN LATERAL ({sql}) AS p
             ORDER BY p.id {order} LIMIT {limit}"
         );
     }
-    let rest = ended_rest(query.full);
-    Ok(format!(
-        "(SELECT {ENDED_RUN}, {rest} FROM ({ids}) AS page
-        CROSS JOIN LATERAL (SELECT * FROM ended_run e WHERE e.id = page.id OFFSET 0) AS r
-        JOIN job j ON j.id = r.job_id JOIN app a ON a.id = r.app_id ORDER BY r.id {order})"
-    ))
+    let found = client.query(&sql, &values.params()).await.map_err(error::db)?;
+    found.iter().map(|row| Reader::new(row).run()).collect()
 }
 
 /// The jobs whose runs are asked for, if they are named or those of the apps that are, and not too
