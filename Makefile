@@ -13,9 +13,9 @@ demo:
 test: setup
 	@.ci/test
 
-# The same with the long counts whole.
+# The same with the long counts whole, and a minute of random inputs for each target.
 soak: setup
-	@CLAWJOB_SOAK=1 .ci/test
+	@CLAWJOB_SOAK=1 CLAWJOB_FUZZ_SECONDS=60 .ci/test
 
 # The contract's scenarios against each SDK and the scheduler, as a table.
 conformance: setup

@@ -11,6 +11,8 @@ mod calendars;
 mod expr;
 #[path = "cron_cases/fuzz.rs"]
 mod fuzz;
+#[path = "support/fuzz.rs"]
+mod fuzzing;
 #[path = "cron_cases/oracle.rs"]
 mod oracle;
 #[path = "cron_cases/rules.rs"]

@@ -2,7 +2,8 @@
 //! panic, a hang, or a word of another app.
 //!
 //! Each test begins with the inputs that were kept in `data/hostile.jsonl`, then makes new ones:
-//! some seconds' worth, or many more with `CLAWJOB_SOAK=1`. An input that finds a fault goes there.
+//! some seconds' worth, or `CLAWJOB_FUZZ_SECONDS` for each. What finds a fault is kept in
+//! `data/fuzz` by its seed; where the input itself can be written down it goes to `hostile.jsonl`.
 
 #[path = "hostile/calls.rs"]
 mod calls;
@@ -10,6 +11,8 @@ mod calls;
 mod config;
 #[path = "hostile/frames.rs"]
 mod frames;
+#[path = "support/fuzz.rs"]
+mod fuzz;
 #[path = "hostile/input.rs"]
 mod input;
 #[path = "hostile/lists.rs"]

@@ -4,7 +4,7 @@ use chrono::{DateTime, Duration, NaiveDate, Utc};
 use clawjob_scheduler::model::schedule::{Dialect, Schedule, Trigger, preview};
 use proptest::prelude::*;
 
-use super::expr::expr;
+use super::{expr::expr, fuzzing::fuzz};
 
 /// Zones whose clocks do odd things, and one without changes.
 const ZONES: [&str; 12] = [
@@ -63,62 +63,76 @@ fn instants() -> impl Strategy<Value = DateTime<Utc>> {
         .prop_map(|millis| DateTime::from_timestamp_millis(millis).unwrap())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+#[test]
+fn r11_any_text_gives_a_value_or_an_error() {
+    fuzz("tests/data/fuzz/cron_text.txt", 2_000, |config| {
+        proptest!(config, |(
+            text in "\\PC{0,40}", dialect in dialects(), after in instants()
+        )| {
+            survive(&cron(text, dialect, ""), after);
+        });
+    });
+}
 
-    #[test]
-    fn r11_any_text_gives_a_value_or_an_error(
-        text in "\\PC{0,40}", dialect in dialects(), after in instants()
-    ) {
-        survive(&cron(text, dialect, ""), after);
-    }
+#[test]
+fn r11_any_text_of_cron_characters_gives_a_value_or_an_error() {
+    fuzz("tests/data/fuzz/cron_characters.txt", 2_000, |config| {
+        proptest!(config, |(
+            text in "[0-9*/,?#LWlw @.A-Zµ-]{0,12}( [0-9*/,?#LW-]{1,6}){0,7}",
+            dialect in dialects(),
+            after in instants(),
+            zone in 0..ZONES.len(),
+        )| {
+            survive(&cron(text, dialect, ZONES[zone]), after);
+        });
+    });
+}
 
-    #[test]
-    fn r11_any_text_of_cron_characters_gives_a_value_or_an_error(
-        text in "[0-9*/,?#LWlw @.A-Zµ-]{0,12}( [0-9*/,?#LW-]{1,6}){0,7}",
-        dialect in dialects(),
-        after in instants(),
-        zone in 0..ZONES.len()
-    ) {
-        survive(&cron(text, dialect, ZONES[zone]), after);
-    }
+#[test]
+fn r11_any_macro_text_gives_a_value_or_an_error() {
+    fuzz("tests/data/fuzz/cron_macros.txt", 2_000, |config| {
+        proptest!(config, |(
+            text in "@(every|daily|hourly)?[ ]{0,2}[0-9.+hmsµun-]{0,30}", after in instants()
+        )| {
+            survive(&cron(text, None, ""), after);
+        });
+    });
+}
 
-    #[test]
-    fn r11_any_macro_text_gives_a_value_or_an_error(
-        text in "@(every|daily|hourly)?[ ]{0,2}[0-9.+hmsµun-]{0,30}", after in instants()
-    ) {
-        survive(&cron(text, None, ""), after);
-    }
+#[test]
+fn any_zone_name_gives_a_value_or_an_error() {
+    fuzz("tests/data/fuzz/zones.txt", 2_000, |config| {
+        proptest!(config, |(zone in "\\PC{0,20}|[A-Za-z]{1,8}/[A-Za-z_.]{1,12}")| {
+            let schedule = cron("0 9 * * *".to_owned(), None, &zone);
+            if let Err(faults) = schedule.compile() {
+                prop_assert_eq!(faults[0].field, "time_zone");
+            }
+        });
+    });
+}
 
-    #[test]
-    fn any_zone_name_gives_a_value_or_an_error(
-        zone in "\\PC{0,20}|[A-Za-z]{1,8}/[A-Za-z_.]{1,12}"
-    ) {
-        let schedule = cron("0 9 * * *".to_owned(), None, &zone);
-        if let Err(faults) = schedule.compile() {
-            prop_assert_eq!(faults[0].field, "time_zone");
-        }
-    }
-
-    #[test]
-    fn fire_times_rise_strictly_in_every_zone(
-        expr in prop_oneof![expr(Dialect::Unix), expr(Dialect::Quartz), expr(Dialect::Spring)],
-        zone in 0..ZONES.len(),
-        after in instants(),
-        excluded in prop::collection::vec(0i64..60, 0..8),
-    ) {
-        let mut schedule = cron(expr.text(), Some(expr.dialect), ZONES[zone]);
-        let day = |days: i64| after.date_naive() + Duration::days(days);
-        schedule.excluded_dates = excluded.into_iter().map(day).collect::<Vec<NaiveDate>>();
-        let compiled = schedule.compile().unwrap();
-        let mut last = after;
-        for _ in 0..40 {
-            let Some(fire) = compiled.next_fire(last, after) else { break };
-            prop_assert!(fire > last, "{} gave {} after {}", expr.text(), fire, last);
-            // Asked from just before, the answer is the same.
-            let before = fire - Duration::milliseconds(1);
-            prop_assert_eq!(compiled.next_fire(before.max(last), after), Some(fire));
-            last = fire;
-        }
-    }
+#[test]
+fn fire_times_rise_strictly_in_every_zone() {
+    fuzz("tests/data/fuzz/fire_times.txt", 2_000, |config| {
+        proptest!(config, |(
+            expr in prop_oneof![expr(Dialect::Unix), expr(Dialect::Quartz), expr(Dialect::Spring)],
+            zone in 0..ZONES.len(),
+            after in instants(),
+            excluded in prop::collection::vec(0i64..60, 0..8),
+        )| {
+            let mut schedule = cron(expr.text(), Some(expr.dialect), ZONES[zone]);
+            let day = |days: i64| after.date_naive() + Duration::days(days);
+            schedule.excluded_dates = excluded.into_iter().map(day).collect::<Vec<NaiveDate>>();
+            let compiled = schedule.compile().unwrap();
+            let mut last = after;
+            for _ in 0..40 {
+                let Some(fire) = compiled.next_fire(last, after) else { break };
+                prop_assert!(fire > last, "{} gave {} after {}", expr.text(), fire, last);
+                // Asked from just before, the answer is the same.
+                let before = fire - Duration::milliseconds(1);
+                prop_assert_eq!(compiled.next_fire(before.max(last), after), Some(fire));
+                last = fire;
+            }
+        });
+    });
 }

@@ -6,8 +6,9 @@ use prost_reflect::DynamicMessage;
 use serde_json::Value;
 
 use crate::{
+    fuzz::fuzz,
     input::{self, faults, spoil},
-    stage::{STAGE, cases, corpus, is_clear},
+    stage::{STAGE, corpus, is_clear},
 };
 
 fn post(path: &str, body: Vec<u8>) -> Result<(), TestCaseError> {
@@ -32,14 +33,14 @@ fn a_message_over_json_gets_an_answer_or_a_clear_error() {
         let path = kept["path"].as_str().expect("a path");
         post(path, kept["body"].to_string().into_bytes()).expect("a kept input");
     }
-    let config =
-        ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(1500)) };
-    proptest!(config, |((path, mut body) in method_and_body())| {
-        // A wait of its whole minute shows nothing more.
-        if path.ends_with("WaitRun") {
-            body["timeout"] = Value::from("0.001s");
-        }
-        post(&path, body.to_string().into_bytes())?;
+    fuzz("tests/data/fuzz/json.txt", 1500, |config| {
+        proptest!(config, |((path, mut body) in method_and_body())| {
+            // A wait of its whole minute shows nothing more.
+            if path.ends_with("WaitRun") {
+                body["timeout"] = Value::from("0.001s");
+            }
+            post(&path, body.to_string().into_bytes())?;
+        });
     });
 }
 
@@ -50,12 +51,12 @@ fn a_body_that_is_no_message_gets_a_clear_error() {
         let body = kept["body"].as_str().expect("a text").as_bytes().to_vec();
         post(path, body).expect("a kept input");
     }
-    let config =
-        ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(800)) };
-    proptest!(config, |((path, body) in method_and_body(), by in faults())| {
-        if !path.ends_with("WaitRun") {
-            post(&path, spoil(body.to_string().as_bytes(), &by))?;
-        }
+    fuzz("tests/data/fuzz/body.txt", 800, |config| {
+        proptest!(config, |((path, body) in method_and_body(), by in faults())| {
+            if !path.ends_with("WaitRun") {
+                post(&path, spoil(body.to_string().as_bytes(), &by))?;
+            }
+        });
     });
 }
 
@@ -79,18 +80,18 @@ fn bytes_over_grpc_get_an_answer_or_a_clear_error() {
         let bytes = hex::decode(kept["hex"].as_str().expect("hex digits")).expect("hex digits");
         call(kept["path"].as_str().expect("a path"), bytes).expect("a kept input");
     }
-    let config =
-        ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(1500)) };
-    let methods = input::methods();
-    proptest!(config, |((path, body) in method_and_body(), by in faults(), raw in any::<Vec<u8>>())| {
-        let (_, method) = methods.iter().find(|(known, _)| *known == path).expect("known");
-        if method.is_server_streaming() || path.ends_with("WaitRun") {
-            return Ok(());
-        }
-        let bytes = match DynamicMessage::deserialize(method.input(), body) {
-            Ok(message) => spoil(&message.encode_to_vec(), &by),
-            Err(_) => raw,
-        };
-        call(&path, bytes)?;
+    fuzz("tests/data/fuzz/bytes.txt", 1500, |config| {
+        let methods = input::methods();
+        proptest!(config, |((path, body) in method_and_body(), by in faults(), raw in any::<Vec<u8>>())| {
+            let (_, method) = methods.iter().find(|(known, _)| *known == path).expect("known");
+            if method.is_server_streaming() || path.ends_with("WaitRun") {
+                return Ok(());
+            }
+            let bytes = match DynamicMessage::deserialize(method.input(), body) {
+                Ok(message) => spoil(&message.encode_to_vec(), &by),
+                Err(_) => raw,
+            };
+            call(&path, bytes)?;
+        });
     });
 }

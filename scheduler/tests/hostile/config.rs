@@ -3,7 +3,7 @@
 use clawjob_scheduler::config;
 use proptest::{prelude::*, sample::select};
 
-use crate::stage::{cases, corpus};
+use crate::{fuzz::fuzz, stage::corpus};
 
 const SAMPLE: &str = include_str!("../../../deploy/clawjob.yaml");
 
@@ -67,10 +67,10 @@ fn a_configuration_is_read_or_its_faults_are_told() {
     for kept in corpus("config") {
         load(kept["text"].as_str().expect("a text"), "kept.yaml");
     }
-    let config =
-        ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(1500)) };
-    let texts = prop_oneof![6 => edited(), 1 => "(?s).{0,80}", 1 => "\\PC{0,80}"];
-    proptest!(config, |(text in texts, toml in any::<bool>())| {
-        load(&text, if toml { "a.toml" } else { "a.yaml" });
+    fuzz("tests/data/fuzz/config.txt", 1500, |config| {
+        let texts = prop_oneof![6 => edited(), 1 => "(?s).{0,80}", 1 => "\\PC{0,80}"];
+        proptest!(config, |(text in texts, toml in any::<bool>())| {
+            load(&text, if toml { "a.toml" } else { "a.yaml" });
+        });
     });
 }

@@ -13,8 +13,9 @@ use prost_reflect::DynamicMessage;
 use tonic::Status;
 
 use crate::{
+    fuzz::fuzz,
     input::{faults, request, spoil},
-    stage::{ANSWER_MAX, BytesCodec, STAGE, bearing, cases, corpus, is_clear},
+    stage::{ANSWER_MAX, BytesCodec, STAGE, bearing, corpus, is_clear},
 };
 
 /// A session that says nothing for so long has said what it had to say to these frames.
@@ -100,16 +101,16 @@ fn a_session_of_any_frames_ends_or_goes_on_and_leaves_the_others_alone() {
         };
         survive(frames.map(bytes).collect()).expect("a kept input");
     }
-    let config =
-        ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(150)) };
-    proptest!(config, |(
-        first in prop_oneof![4 => Just(hello("wild")), 1 => frame()],
-        by in prop_oneof![4 => Just(Vec::new()), 1 => faults()],
-        rest in prop::collection::vec(frame(), 0..12),
-    )| {
-        let mut frames = vec![spoil(&first, &by)];
-        frames.extend(rest);
-        survive(frames)?;
+    fuzz("tests/data/fuzz/frames.txt", 150, |config| {
+        proptest!(config, |(
+            first in prop_oneof![4 => Just(hello("wild")), 1 => frame()],
+            by in prop_oneof![4 => Just(Vec::new()), 1 => faults()],
+            rest in prop::collection::vec(frame(), 0..12),
+        )| {
+            let mut frames = vec![spoil(&first, &by)];
+            frames.extend(rest);
+            survive(frames)?;
+        });
     });
     let calm = STAGE.runtime.block_on(converse(vec![hello("calm")], CALM)).expect("a session");
     let first = SessionResponse::decode(calm.first().expect("an answer").clone()).expect("a frame");

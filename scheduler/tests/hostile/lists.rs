@@ -8,8 +8,9 @@ use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
 use crate::{
+    fuzz::fuzz,
     input::{faults, spoil, text},
-    stage::{STAGE, cases, corpus},
+    stage::{STAGE, corpus},
 };
 
 const LISTS: [&str; 6] = [
@@ -89,10 +90,10 @@ fn a_filter_is_conditions_or_one_fault_that_says_what_would_be_right() {
         }
     };
     corpus("filter").iter().for_each(|kept| read(kept["text"].as_str().expect("a text")));
-    let config =
-        ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(4000)) };
-    proptest!(config, |(text in prop_oneof![8 => filters(), 1 => nested(), 2 => text()])| {
-        read(&text);
+    fuzz("tests/data/fuzz/filters.txt", 4000, |config| {
+        proptest!(config, |(text in prop_oneof![8 => filters(), 1 => nested(), 2 => text()])| {
+            read(&text);
+        });
     });
 }
 
@@ -121,51 +122,51 @@ fn a_list_shows_the_callers_own_whatever_it_is_asked() {
     for kept in corpus("list") {
         list(kept["path"].as_str().expect("a path"), &kept["body"]).expect("a kept input");
     }
-    let config =
-        ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases(1200)) };
-    let parents = prop_oneof![
-        4 => Just("apps/-".to_owned()),
-        4 => Just("apps/mine".to_owned()),
-        1 => Just("apps/secret".to_owned()),
-        1 => text()
-    ];
-    let orders = prop_oneof![
-        4 => Just(String::new()),
-        2 => Just("create_time".to_owned()),
-        1 => Just("name desc".to_owned()),
-        2 => text()
-    ];
-    let views = select(&["RUN_VIEW_BASIC", "RUN_VIEW_FULL"][..]);
-    proptest!(config, |(
-        path in select(&LISTS[..]), parent in parents, filter in filters(), order in orders,
-        size in -2..3_i32, view in views, by in faults(), own_token in any::<bool>(),
-        random in text(),
-    )| {
-        let mut body = json!({ "pageSize": size });
-        match path {
-            "ClusterService/ListApps" | "IdentityService/ListTokens" => {}
-            "FleetService/ListHandlers" => body["parent"] = parent.into(),
-            "FleetService/ListExecutors" => {
-                body["parent"] = parent.into();
-                body["filter"] = filter.into();
+    fuzz("tests/data/fuzz/lists.txt", 1200, |config| {
+        let parents = prop_oneof![
+            4 => Just("apps/-".to_owned()),
+            4 => Just("apps/mine".to_owned()),
+            1 => Just("apps/secret".to_owned()),
+            1 => text()
+        ];
+        let orders = prop_oneof![
+            4 => Just(String::new()),
+            2 => Just("create_time".to_owned()),
+            1 => Just("name desc".to_owned()),
+            2 => text()
+        ];
+        let views = select(&["RUN_VIEW_BASIC", "RUN_VIEW_FULL"][..]);
+        proptest!(config, |(
+            path in select(&LISTS[..]), parent in parents, filter in filters(), order in orders,
+            size in -2..3_i32, view in views, by in faults(), own_token in any::<bool>(),
+            random in text(),
+        )| {
+            let mut body = json!({ "pageSize": size });
+            match path {
+                "ClusterService/ListApps" | "IdentityService/ListTokens" => {}
+                "FleetService/ListHandlers" => body["parent"] = parent.into(),
+                "FleetService/ListExecutors" => {
+                    body["parent"] = parent.into();
+                    body["filter"] = filter.into();
+                }
+                _ => {
+                    body["parent"] = parent.into();
+                    body["filter"] = filter.into();
+                    body["orderBy"] = order.into();
+                }
             }
-            _ => {
-                body["parent"] = parent.into();
-                body["filter"] = filter.into();
-                body["orderBy"] = order.into();
+            if path == "RunService/ListRuns" {
+                body["view"] = view.into();
             }
-        }
-        if path == "RunService/ListRuns" {
-            body["view"] = view.into();
-        }
-        let first = list(path, &body)?;
-        let next = first["nextPageToken"].as_str().unwrap_or_default();
-        let token = match own_token {
-            true => String::from_utf8_lossy(&spoil(next.as_bytes(), &by)).into_owned(),
-            false => random,
-        };
-        body["pageToken"] = token.into();
-        list(path, &body)?;
+            let first = list(path, &body)?;
+            let next = first["nextPageToken"].as_str().unwrap_or_default();
+            let token = match own_token {
+                true => String::from_utf8_lossy(&spoil(next.as_bytes(), &by)).into_owned(),
+                false => random,
+            };
+            body["pageToken"] = token.into();
+            list(path, &body)?;
+        });
     });
 }
 

@@ -49,11 +49,6 @@ pub(crate) struct Stage {
     _dir: tempfile::TempDir,
 }
 
-/// How many inputs a test makes; the whole number takes long.
-pub(crate) fn cases(usual: u32) -> u32 {
-    if std::env::var_os("CLAWJOB_SOAK").is_some() { usual * 40 } else { usual }
-}
-
 /// Kept inputs of one kind.
 pub(crate) fn corpus(kind: &str) -> Vec<Value> {
     let lines = include_str!("../data/hostile.jsonl").lines().filter(|line| !line.is_empty());
