@@ -242,7 +242,11 @@ pub(crate) async fn run_rules(
                 return Err(CliError::usage("nothing to change: give at least one option"));
             }
             let update_mask = Some(FieldMask { paths });
-            let rq = UpdateAlarmRuleRequest { alarm_rule: Some(rule), update_mask };
+            let rq = UpdateAlarmRuleRequest {
+                alarm_rule: Some(rule),
+                update_mask,
+                validate_only: false,
+            };
             let rpc = async |ch, rq| alarms(ch).update_alarm_rule(rq).await;
             let rule = ctx.client.call(Call::SAFE, rq, rpc).await?;
             output::message(ctx.term, ctx.format, &rule, fields)

@@ -96,10 +96,10 @@ pub enum ClientCommand {
     /// Calendars: days that schedules include or exclude
     #[command(subcommand)]
     Calendars(CalendarsCommand),
-    /// Make the server's jobs and calendars equal to a file
+    /// Make the server's jobs, calendars and alarm rules equal to a file
     #[command(after_help = EXIT_CODES_HELP)]
     Apply(ApplyArgs),
-    /// Print jobs and calendars in the shape that `apply` takes
+    /// Print jobs, calendars and alarm rules in the shape that `apply` takes
     Export(ExportArgs),
     /// Try cron expressions
     #[command(subcommand)]

@@ -3,7 +3,7 @@
 use std::{error::Error as _, fs, time::Duration};
 
 use tonic::{
-    Code, Request, Response, Status,
+    Code, Request, Response, Status, TimeoutExpired,
     metadata::{Ascii, MetadataValue},
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
@@ -30,8 +30,9 @@ const ROUNDS_MAX: u32 = 3;
 const ROUND_PAUSE: Duration = Duration::from_millis(250);
 /// The longest wait a server can ask for between two rounds.
 const ROUND_PAUSE_MAX: Duration = Duration::from_secs(5);
-/// HTTP/2 ping of a silent connection, and the time for its answer.
-const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
+/// HTTP/2 ping of a connection that is silent under a call, and the time for its answer: a server
+/// that hangs gives way to the next endpoint after both.
+const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(4));
 /// Largest answer in bytes: a page of 1,000 jobs may carry 256 KiB of params each.
 const ANSWER_BYTES_MAX: usize = 320 << 20;
 
@@ -106,7 +107,7 @@ impl Client {
     /// Calls one RPC and returns its message.
     ///
     /// # Errors
-    /// [`CliError::Unreachable`] when no endpoint can be connected, else the last status.
+    /// [`CliError::Unreachable`] when no endpoint can be connected or answers, else the last status.
     pub(crate) async fn call<Q: Clone, A>(
         &mut self,
         call: Call,
@@ -114,12 +115,18 @@ impl Client {
         rpc: impl AsyncFn(Channel, Request<Q>) -> Result<Response<A>, Status>,
     ) -> Result<A, CliError> {
         let (mut last, mut refusals, mut wait) = (None, Vec::new(), ROUND_PAUSE);
+        let (mut broke, mut slow) = (false, false);
         for round in 0..ROUNDS_MAX {
+            // Who has let the whole time for an answer pass once is not asked for another.
+            if slow {
+                break;
+            }
             if round > 0 {
                 time::pause(wait).await;
                 wait *= 2;
             }
             refusals.clear();
+            last = None;
             for _ in 0..self.endpoints.len() {
                 let channel = match self.connected().await {
                     Ok(channel) => channel,
@@ -129,20 +136,36 @@ impl Client {
                         continue;
                     }
                 };
-                match rpc(channel, self.request(message.clone(), call)).await {
+                let status = match rpc(channel, self.request(message.clone(), call)).await {
                     Ok(answer) => return Ok(answer.into_inner()),
-                    Err(status) if call.repeatable && is_transient(&status) => {
-                        if let Some(asked) = asked_wait(&status) {
-                            wait = asked.min(ROUND_PAUSE_MAX);
-                        }
-                        last = Some(status);
-                        self.turn();
-                    }
-                    Err(status) => return Err(status.into()),
+                    Err(status) => status,
+                };
+                let fault = Fault::of(&status);
+                if fault != Fault::Answered {
+                    broke |= fault == Fault::Broke;
+                    slow |= fault == Fault::Slow;
+                    refusals.push((self.url(), fault.told(&status, call)));
+                } else if !call.repeatable || !is_transient(&status) {
+                    return Err(status.into());
                 }
+                if !call.repeatable {
+                    return Err(CliError::Unreachable { refusals, broke });
+                }
+                if let Some(asked) = asked_wait(&status) {
+                    wait = asked.min(ROUND_PAUSE_MAX);
+                }
+                if fault == Fault::Answered {
+                    last = Some(status);
+                }
+                self.turn();
             }
         }
-        Err(last.map_or_else(|| CliError::Unreachable(refusals), CliError::from))
+        Err(last.map_or_else(|| CliError::Unreachable { refusals, broke }, CliError::from))
+    }
+
+    /// The endpoint whose turn it is.
+    fn url(&self) -> String {
+        self.endpoints[self.current].uri().to_string()
     }
 
     /// The open connection, or a new one to the current endpoint.
@@ -151,8 +174,7 @@ impl Client {
             return Ok(channel.clone());
         }
         let endpoint = &self.endpoints[self.current];
-        let channel =
-            endpoint.connect().await.map_err(|e| (endpoint.uri().to_string(), causes(&e)))?;
+        let channel = endpoint.connect().await.map_err(|e| (self.url(), causes(&e)))?;
         self.channel = Some(channel.clone());
         Ok(channel)
     }
@@ -174,6 +196,47 @@ impl Client {
             request.set_timeout(timeout);
         }
         request
+    }
+}
+
+/// Who made a call's error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// The server.
+    Answered,
+    /// The connection, which ended under the call.
+    Broke,
+    /// The client, since the time for an answer has passed on a connection that lives.
+    Slow,
+}
+
+impl Fault {
+    fn of(status: &Status) -> Fault {
+        let mut cause = status.source();
+        if cause.is_none() {
+            return Fault::Answered;
+        }
+        while let Some(source) = cause {
+            if source.is::<TimeoutExpired>() {
+                return Fault::Slow;
+            }
+            cause = source.source();
+        }
+        Fault::Broke
+    }
+
+    /// What became of the call.
+    fn told(self, status: &Status, call: Call) -> String {
+        let cause = match self {
+            Fault::Slow => {
+                format!("it gave no answer within {:?}", call.timeout.unwrap_or(CALL_TIMEOUT))
+            }
+            Fault::Answered | Fault::Broke => {
+                let cause = status.source().map_or_else(|| status.to_string(), causes);
+                format!("the connection broke, or the server does not answer ({cause})")
+            }
+        };
+        if call.repeatable { cause } else { format!("{cause}; the change may have been made") }
     }
 }
 

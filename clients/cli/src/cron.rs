@@ -61,6 +61,7 @@ pub(crate) async fn run(ctx: &mut Context<'_>, command: CronCommand) -> Result<(
             ..Schedule::default()
         }),
         count: args.count.into(),
+        job: String::new(),
         after: after.map_err(|fault| CliError::usage(format!("--after: {fault}")))?,
     };
     let rpc = async |ch, rq| jobs(ch).preview_schedule(rq).await;
@@ -90,7 +91,10 @@ pub(crate) fn print(
     let several = zones.iter().flatten().collect::<BTreeSet<_>>().len() > 1;
     for (index, at) in preview.fire_times.iter().enumerate() {
         let own = zones.get(index).map(Vec::as_slice).unwrap_or_default();
-        writeln!(ctx.term.out, "{}", fire(at, own, several, &ctx.term.zone))?;
+        let due = preview.due_times.get(index).filter(|due| *due != at);
+        let due = due.map(|due| format!("  due {}", show::instant(Some(due), &ctx.term.zone)));
+        let line = fire(at, own, several, &ctx.term.zone);
+        writeln!(ctx.term.out, "{line}{}", due.unwrap_or_default())?;
     }
     if preview.fire_times.is_empty() {
         ctx.term.remark("it never fires again");

@@ -26,9 +26,14 @@ pub enum CliError {
     /// The server's answer was an error.
     #[error("{0}")]
     Status(Box<Status>),
-    /// No endpoint could be connected: each URL with the reason.
+    /// No endpoint could be connected, or gave an answer.
     #[error("no server could be reached")]
-    Unreachable(Vec<(String, String)>),
+    Unreachable {
+        /// Each URL with the reason.
+        refusals: Vec<(String, String)>,
+        /// Some server had taken the call before its connection broke.
+        broke: bool,
+    },
     /// The run ended otherwise than SUCCEEDED; it has been printed.
     #[error("{run} ended {state}")]
     RunNotSucceeded {
@@ -74,7 +79,7 @@ impl CliError {
         match self {
             CliError::Usage(_) => 2,
             CliError::Status(status) => exit_code_of(status.code()),
-            CliError::Unreachable(_) => 5,
+            CliError::Unreachable { .. } => 5,
             CliError::RunNotSucceeded { .. } => 1,
             CliError::WaitTimeout { .. } => 7,
             CliError::Partly { exit, .. } => *exit,

@@ -89,7 +89,7 @@ impl Reconnect {
         error: CliError,
     ) -> Result<(), CliError> {
         let lost = match &error {
-            CliError::Unreachable(_) => true,
+            CliError::Unreachable { .. } => true,
             CliError::Status(status) => client::is_transient(status),
             _ => false,
         };

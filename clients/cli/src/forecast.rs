@@ -40,10 +40,12 @@ pub struct ForecastArgs {
 }
 
 const FIRES: Columns<Fire> = Columns {
-    headers: &["FIRE", "IN ITS ZONE", "JOB", "HANDLER"],
+    headers: &["FIRE", "DUE", "IN ITS ZONE", "JOB", "HANDLER"],
     row: |fire, zone| {
+        let spread = fire.due_time.as_ref().filter(|due| Some(*due) != fire.fire_time.as_ref());
         vec![
             show::instant(fire.fire_time.as_ref(), zone).into(),
+            show::instant(spread, zone).into(),
             zoned(fire).into(),
             names::short(&fire.job).into(),
             Cell::from(&fire.handler),

@@ -10,7 +10,7 @@ pub(crate) fn error(error: &CliError) -> String {
     let mut lines = Vec::new();
     match error {
         CliError::Status(status) => status_lines(status, &mut lines),
-        CliError::Unreachable(refusals) => {
+        CliError::Unreachable { refusals, .. } => {
             lines.push(format!("error: {error}"));
             for (url, reason) in refusals {
                 lines.push(format!(
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_server_that_is_not_there_names_each_url() {
         let refusals = vec![("http://a:1".into(), "refused".into())];
-        let shown = error(&CliError::Unreachable(refusals));
+        let shown = error(&CliError::Unreachable { refusals, broke: false });
         assert!(shown.contains("http://a:1: refused") && shown.contains("clawjob dev"), "{shown}");
     }
 }

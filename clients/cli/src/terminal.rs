@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, IsTerminal as _, Read, Write},
+    io::{self, BufRead as _, BufReader, IsTerminal as _, Read, Write},
     path::PathBuf,
 };
 
@@ -51,6 +51,18 @@ impl Terminal {
     /// A variable that is set and not empty.
     pub(crate) fn var(&self, name: &str) -> Option<&str> {
         self.env.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Asks a person for a yes; to be called on an interactive terminal only.
+    ///
+    /// # Errors
+    /// A terminal that can't be written or read.
+    pub(crate) fn confirms(&mut self, question: &str) -> io::Result<bool> {
+        write!(self.err, "{question} [y/N] ")?;
+        self.err.flush()?;
+        let mut answer = String::new();
+        BufReader::new(self.input.as_mut()).read_line(&mut answer)?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
     /// A remark for the person at the terminal, kept out of the answer.

@@ -4,25 +4,27 @@ use std::{collections::HashMap, fs, io::Read as _, sync::LazyLock};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clawjob_proto::v1::Payload;
-use jiff::{civil, tz::TimeZone};
+use jiff::{civil, fmt::temporal::Pieces, tz::TimeZone};
 use prost_types::{Duration, Timestamp};
 
 use crate::{error::CliError, terminal::Terminal, time};
 
 /// Largest file or stdin that is read, in bytes.
 pub(crate) const INPUT_BYTES_MAX: u64 = 16 << 20;
-/// Longest duration in seconds: ten thousand years, the contract's own bound.
-const DURATION_SECONDS_MAX: f64 = 315_576_000_000.0;
+/// Longest duration in nanoseconds: ten thousand years, the contract's own bound.
+const DURATION_NANOS_MAX: u128 = 315_576_000_000 * SECOND;
+/// A second in nanoseconds.
+const SECOND: u128 = 1_000_000_000;
 
-/// The units of a duration, longest first, in seconds.
-const UNITS: [(&str, f64); 7] = [
-    ("w", 604_800.0),
-    ("d", 86_400.0),
-    ("h", 3_600.0),
-    ("ms", 0.001),
-    ("m", 60.0),
-    ("s", 1.0),
-    ("us", 0.000_001),
+/// The units of a duration in nanoseconds.
+const UNITS: [(&str, u128); 7] = [
+    ("w", 604_800 * SECOND),
+    ("d", 86_400 * SECOND),
+    ("h", 3_600 * SECOND),
+    ("m", 60 * SECOND),
+    ("s", SECOND),
+    ("ms", SECOND / 1_000),
+    ("us", SECOND / 1_000_000),
 ];
 
 /// Reads `90s`, `1m30s`, `1.5h`, `500ms`, `2d`.
@@ -32,27 +34,45 @@ const UNITS: [(&str, f64); 7] = [
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let fault = || format!("{text:?} is not a duration; write it like 30s, 1m30s, 2h or 500ms");
     let mut rest = text.trim();
-    let mut nanos: i128 = 0;
+    let mut nanos: u128 = 0;
     if rest.is_empty() {
         return Err(fault());
     }
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(fault)?;
-        let amount: f64 = rest[..digits].parse().map_err(|_| fault())?;
         let letters = &rest[digits..];
         let end = letters.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(letters.len());
         let (_, unit) =
             UNITS.iter().find(|(name, _)| *name == &letters[..end]).ok_or_else(fault)?;
-        if amount * unit > DURATION_SECONDS_MAX {
-            return Err(fault());
+        let part = times(&rest[..digits], *unit).ok_or_else(fault)?;
+        nanos = nanos.saturating_add(part);
+        if nanos > DURATION_NANOS_MAX {
+            return Err(format!("{text:?} is longer than the longest duration, 10000 years"));
         }
-        nanos += (amount * unit * 1e9).round() as i128;
         rest = &letters[end..];
     }
     Ok(Duration {
-        seconds: i64::try_from(nanos / 1_000_000_000).map_err(|_| fault())?,
-        nanos: i32::try_from(nanos % 1_000_000_000).map_err(|_| fault())?,
+        seconds: i64::try_from(nanos / SECOND).map_err(|_| fault())?,
+        nanos: i32::try_from(nanos % SECOND).map_err(|_| fault())?,
     })
+}
+
+/// A decimal number of units, exactly; what is below a nanosecond is cut off.
+fn times(number: &str, unit: u128) -> Option<u128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+        return None;
+    }
+    let digits = |text: &str| {
+        let digits = text.bytes().map(|digit| u128::from(digit - b'0'));
+        digits.fold(0_u128, |sum, digit| sum.saturating_mul(10).saturating_add(digit))
+    };
+    let mut place = unit;
+    let fraction = fraction.bytes().map(|digit| {
+        place /= 10;
+        place * u128::from(digit - b'0')
+    });
+    Some(digits(whole).saturating_mul(unit).saturating_add(fraction.sum()))
 }
 
 /// Reads an instant: RFC 3339, or a local date and time such as `2026-03-01 09:00`.
@@ -64,11 +84,14 @@ pub(crate) fn instant(text: &str, zone: &TimeZone) -> Result<Timestamp, String> 
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Ok(time::to_proto(at));
     }
-    let local: civil::DateTime = text.parse().map_err(|_| {
-        format!(
+    let local: civil::DateTime = text.parse().map_err(|_| match Pieces::parse(text) {
+        Ok(pieces) if pieces.offset().is_some() => {
+            format!("{text:?} is out of range: the last instant is {}", jiff::Timestamp::MAX)
+        }
+        _ => format!(
             "{text:?} is not an instant; write 2026-03-01T09:00:00Z, or 2026-03-01 09:00 for \
              local time"
-        )
+        ),
     })?;
     let at = local.to_zoned_datetime(zone.clone()).map_err(|e| format!("{text:?}: {e}"))?;
     Ok(time::to_proto(at.timestamp()))
@@ -211,6 +234,9 @@ mod tests {
         assert_eq!(of("500ms"), Some((0, 500_000_000)));
         assert_eq!(of("2d"), Some((172_800, 0)));
         assert_eq!(of("0s"), Some((0, 0)));
+        assert_eq!(of("9999999999s"), Some((9_999_999_999, 0)));
+        assert_eq!(of(".5s"), Some((0, 500_000_000)));
+        assert_eq!(of("0.1s"), Some((0, 100_000_000)));
         for text in ["", "5", "s", "-5s", "5 s", "1x", "1.2.3s", "99999999999999w", "é"] {
             assert_eq!(of(text), None, "{text}");
         }
@@ -223,6 +249,8 @@ mod tests {
         assert_eq!(instant("2026-03-01 09:00", &zone), Ok(utc));
         assert_eq!(instant("2026-03-01T09:00:00+08:00", &zone), Ok(utc));
         assert!(instant("tomorrow", &zone).unwrap_err().contains("2026-03-01 09:00"));
+        let late = instant("9999-12-31T23:59:59Z", &zone).unwrap_err();
+        assert!(late.contains("the last instant is 9999-12-30T22:00:00"), "{late}");
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! Reads job files: YAML (JSON is YAML too) of one or more documents, each a job, a list of jobs,
-//! or a mapping with `app`, `calendars` and `jobs`.
+//! or a mapping with `app`, `calendars`, `jobs` and `alarmRules`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use clawjob_proto::{
     json,
-    v1::{Calendar, Job},
+    v1::{AlarmRule, Calendar, Job},
 };
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-use super::normalize;
+use super::{depth, normalize};
 use crate::{
     context::Context,
     error::CliError,
@@ -23,6 +23,10 @@ const JOBS_MAX: usize = 10_000;
 /// Most faults that are told at once.
 const FAULTS_MAX: usize = 100;
 
+/// The lists that a document may have, with what is in them.
+const LISTS: [(&str, Kind); 3] =
+    [("calendars", Kind::Calendar), ("jobs", Kind::Job), ("alarmRules", Kind::AlarmRule)];
+
 /// What the files want.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
@@ -30,6 +34,10 @@ pub(crate) struct Wanted {
     pub(crate) jobs: Vec<Job>,
     /// In the files' order.
     pub(crate) calendars: Vec<Calendar>,
+    /// In the files' order.
+    pub(crate) rules: Vec<AlarmRule>,
+    /// The apps whose alarm rules the files name, be it an empty list: what prune may touch of them.
+    pub(crate) rule_apps: BTreeSet<String>,
     /// The apps that the files name, those without jobs included: what prune may touch.
     pub(crate) apps: BTreeSet<String>,
 }
@@ -60,6 +68,14 @@ struct Reader {
 
 impl Reader {
     fn text(&mut self, text: &str, file: &str) {
+        if let Some(line) = depth::too_deep(text) {
+            let most = depth::DEPTH_MAX;
+            self.faults.push(format!(
+                "{file}, line {line}: brackets nest more than {most} deep; nest less, and put \
+                 text that has brackets into quotes"
+            ));
+            return;
+        }
         for (index, document) in serde_norway::Deserializer::from_str(text).enumerate() {
             let place =
                 if index == 0 { file.into() } else { format!("{file}, document {}", index + 1) };
@@ -82,87 +98,84 @@ impl Reader {
     fn document(&mut self, value: Value, place: &str) {
         let app = self.app.clone();
         match value {
-            Value::Array(jobs) => self.jobs(jobs, app.as_deref(), place),
-            Value::Object(mut map) if map.contains_key("jobs") || map.contains_key("calendars") => {
-                let app = match map.remove("app") {
-                    Some(Value::String(own)) => match names::app_id(&own) {
-                        Ok(id) => {
-                            // The app of the environment or of a flag is none that a file names.
-                            self.wanted.apps.insert(id.to_owned());
-                            Some(id.to_owned())
-                        }
-                        Err(e) => {
-                            self.faults.push(format!("{place}: {e}"));
-                            app
-                        }
-                    },
-                    Some(_) => {
-                        self.faults.push(format!("{place}: app: must be a word, such as demo"));
-                        app
-                    }
-                    None => app,
-                };
-                // What a list of jobs printed by the client carries besides.
-                map.remove("nextPageToken");
-                match map.remove("calendars") {
-                    Some(Value::Array(items)) => self.calendars(items, app.as_deref(), place),
-                    None | Some(Value::Null) => {}
-                    Some(_) => self.faults.push(format!("{place}: calendars: must be a list")),
-                }
-                match map.remove("jobs") {
-                    Some(Value::Array(jobs)) => self.jobs(jobs, app.as_deref(), place),
-                    None => {}
-                    Some(_) => self.faults.push(format!("{place}: jobs: must be a list")),
-                }
-                let unknown = map.keys();
-                self.faults.extend(unknown.map(|key| {
-                    format!(
-                        "{place}: {key}: unknown beside jobs; only app and calendars may stand there"
-                    )
-                }));
+            Value::Array(jobs) => self.list("jobs", Kind::Job, jobs, app.as_deref(), place),
+            Value::Object(map) if LISTS.iter().any(|(key, _)| map.contains_key(*key)) => {
+                self.lists(map, place);
             }
-            Value::Object(job) => self.job(job, app.as_deref(), place),
+            Value::Object(job) => self.item(Kind::Job, job, app.as_deref(), place),
             _ => self.faults.push(format!("{place}: must be a job, or a list of jobs")),
         }
     }
 
-    fn jobs(&mut self, jobs: Vec<Value>, app: Option<&str>, place: &str) {
-        for (index, job) in jobs.into_iter().enumerate() {
-            let place = format!("{place}: jobs[{index}]");
-            match job {
-                Value::Object(job) => self.job(job, app, &place),
-                _ => self.faults.push(format!("{place}: must be a job: keys and values")),
-            }
-        }
-    }
-
-    fn calendars(&mut self, items: Vec<Value>, app: Option<&str>, place: &str) {
-        for (index, item) in items.into_iter().enumerate() {
-            let place = format!("{place}: calendars[{index}]");
-            let Value::Object(map) = item else {
-                self.faults.push(format!("{place}: must be a calendar: keys and values"));
-                continue;
-            };
-            if let Some((name, place, value)) = self.named(Kind::Calendar, map, app, &place) {
-                match json::from_value::<Calendar>(value, false) {
-                    Ok(calendar) => self.wanted.calendars.push(Calendar { name, ..calendar }),
-                    Err(e) => self.faults.push(format!("{place}: {e}")),
+    /// A document of lists.
+    fn lists(&mut self, mut map: Map<String, Value>, place: &str) {
+        let app = match map.remove("app") {
+            Some(Value::String(own)) => match names::app_id(&own) {
+                Ok(id) => {
+                    // The app of the environment or of a flag is none that a file names.
+                    self.wanted.apps.insert(id.to_owned());
+                    if map.contains_key("alarmRules") {
+                        self.wanted.rule_apps.insert(id.to_owned());
+                    }
+                    Some(id.to_owned())
                 }
+                Err(e) => {
+                    self.faults.push(format!("{place}: {e}"));
+                    self.app.clone()
+                }
+            },
+            Some(_) => {
+                self.faults.push(format!("{place}: app: must be a word, such as demo"));
+                self.app.clone()
+            }
+            None => self.app.clone(),
+        };
+        // What a list of jobs printed by the client carries besides.
+        map.remove("nextPageToken");
+        for (key, kind) in LISTS {
+            match map.remove(key) {
+                Some(Value::Array(items)) => self.list(key, kind, items, app.as_deref(), place),
+                None => {}
+                Some(Value::Null) if kind != Kind::Job => {}
+                Some(_) => self.faults.push(format!("{place}: {key}: must be a list")),
+            }
+        }
+        self.faults.extend(map.keys().map(|key| {
+            format!(
+                "{place}: {key}: unknown beside jobs; only app, calendars and alarmRules may stand \
+                 there"
+            )
+        }));
+    }
+
+    fn list(&mut self, key: &str, kind: Kind, items: Vec<Value>, app: Option<&str>, place: &str) {
+        for (index, item) in items.into_iter().enumerate() {
+            let place = format!("{place}: {key}[{index}]");
+            match item {
+                Value::Object(map) => self.item(kind, map, app, &place),
+                _ => self.faults.push(format!("{place}: must be {}: keys and values", one(kind))),
             }
         }
     }
 
-    fn job(&mut self, map: Map<String, Value>, app: Option<&str>, place: &str) {
-        if let Some((name, place, value)) = self.named(Kind::Job, map, app, place) {
-            match json::from_value::<Job>(value, false) {
-                Ok(job) => self.wanted.jobs.push(Job { name, ..job }),
-                Err(e) => self.faults.push(format!("{place}: {e}")),
-            }
+    fn item(&mut self, kind: Kind, map: Map<String, Value>, app: Option<&str>, place: &str) {
+        let Some((name, place, value)) = self.named(kind, map, app, place) else { return };
+        let wanted = &mut self.wanted;
+        let read = match kind {
+            Kind::Calendar => json::from_value::<Calendar>(value, false)
+                .map(|calendar| wanted.calendars.push(Calendar { name, ..calendar })),
+            Kind::AlarmRule => json::from_value::<AlarmRule>(value, false)
+                .map(|rule| wanted.rules.push(AlarmRule { name, ..rule })),
+            _ => json::from_value::<Job>(value, false)
+                .map(|job| wanted.jobs.push(Job { name, ..job })),
+        };
+        if let Err(e) = read {
+            self.faults.push(format!("{place}: {e}"));
         }
     }
 
-    /// Full name, place for messages, and the contract's JSON of a job or calendar; `None` when it
-    /// has faults, which are noted.
+    /// Full name, place for messages, and the contract's JSON; `None` when there are faults, which
+    /// are noted.
     fn named(
         &mut self,
         kind: Kind,
@@ -206,10 +219,14 @@ impl Reader {
         let app = names::split(&name).map(|(app, _)| app.to_owned());
         let value = match kind {
             Kind::Calendar => normalize::calendar(map, &place, &mut self.faults),
+            Kind::AlarmRule => normalize::rule(map, &place, &mut self.faults),
             _ => normalize::job(map, app.as_deref(), &place, &mut self.faults),
         };
         if self.faults.len() > before || name.is_empty() {
             return None;
+        }
+        if kind == Kind::AlarmRule {
+            self.wanted.rule_apps.extend(app.clone());
         }
         self.wanted.apps.extend(app);
         Some((name, place, value))
@@ -228,6 +245,15 @@ impl Reader {
             self.faults.push(format!("and {more} more faults"));
         }
         Err(CliError::Usage(self.faults))
+    }
+}
+
+/// What a list of the kind has.
+fn one(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Calendar => "a calendar",
+        Kind::AlarmRule => "an alarm rule",
+        _ => "a job",
     }
 }
 

@@ -236,3 +236,18 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn brackets_without_end_are_refused_at_once() {
+    let text = format!("name: a/b\nhandler: h\nparams: {}\n", "[".repeat(100_000));
+    let faults = parse(&text, None).unwrap_err();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].starts_with("f.yaml, line 3: brackets nest more than 128"), "{faults:?}");
+}
+
+/// The parser's own bound; it takes such a file in one go.
+#[test]
+fn dashes_without_end_are_refused_too() {
+    let text = format!("params: \n {}1\n", "- ".repeat(100_000));
+    assert!(parse(&text, None).is_err());
+}

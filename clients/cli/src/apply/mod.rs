@@ -1,6 +1,7 @@
 //! `clawjob apply` and `clawjob export`: jobs as a file.
 
 mod calendars;
+mod depth;
 mod diff;
 mod export;
 mod file;
@@ -9,6 +10,7 @@ mod hint;
 mod normalize;
 mod order;
 mod plan;
+mod rules;
 mod write;
 
 pub(crate) use diff::changes;

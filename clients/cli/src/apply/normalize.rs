@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Fields that the server writes: a job printed by the client may be fed back as it is.
-pub(super) const OUTPUT_ONLY: [&str; 9] = [
+pub(super) const OUTPUT_ONLY: [&str; 11] = [
     "etag",
     "revision",
     "createTime",
@@ -23,6 +23,8 @@ pub(super) const OUTPUT_ONLY: [&str; 9] = [
     "lastRun",
     "problem",
     "pauseUntilTime",
+    "pauseReason",
+    "nextDueTime",
 ];
 
 /// Shorthand for a schedule of one trigger: its key in the file and in the contract.
@@ -88,6 +90,15 @@ pub(super) fn calendar(
         }
     }
     match pool().get_message_by_name("clawjob.v1.Calendar") {
+        Some(descriptor) => message(Value::Object(map), &descriptor, place, faults),
+        None => Value::Object(map),
+    }
+}
+
+/// The contract's JSON of an alarm rule.
+pub(super) fn rule(mut map: Map<String, Value>, place: &str, faults: &mut Vec<String>) -> Value {
+    map.remove("etag");
+    match pool().get_message_by_name("clawjob.v1.AlarmRule") {
         Some(descriptor) => message(Value::Object(map), &descriptor, place, faults),
         None => Value::Object(map),
     }

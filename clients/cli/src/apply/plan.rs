@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use clawjob_proto::v1::{Calendar, Job, ListJobsRequest, UpdateJobRequest, job};
+use clawjob_proto::v1::{AlarmRule, Calendar, Job, ListJobsRequest, UpdateJobRequest, job};
 use prost_types::FieldMask;
 use tonic::Code;
 
@@ -10,7 +10,7 @@ use super::{
     calendars,
     diff::{self, Change},
     file::Wanted,
-    order,
+    order, rules,
 };
 use crate::{
     client::Client,
@@ -57,9 +57,23 @@ pub(super) enum Action {
         /// Under this etag only.
         etag: String,
     },
+    /// An alarm rule that is not there yet.
+    CreateRule(Box<AlarmRule>),
+    /// An alarm rule whose fields or secrets differ.
+    UpdateRule {
+        /// What the file wants, with the etag of what was compared.
+        rule: Box<AlarmRule>,
+        /// What changes.
+        changes: Vec<Change>,
+    },
+    /// An alarm rule that is in none of the files.
+    DeleteRule {
+        /// Under this etag only.
+        etag: String,
+    },
 }
 
-/// One job or calendar and what becomes of it.
+/// One job, calendar or alarm rule and what becomes of it.
 #[derive(Debug)]
 pub(super) struct Step {
     /// Full name.
@@ -84,39 +98,65 @@ pub(super) async fn make(
         steps.iter().filter(is_new).map(|step| step.name.clone()).collect();
     let mut refusals = Vec::new();
     for job in order::order(&wanted.jobs).map_err(CliError::Usage)? {
-        match compare(client, job, &to_be_made).await {
-            Ok(action) => {
-                if matches!(action, Action::Create(_)) {
-                    to_be_made.insert(job.name.clone());
-                }
-                steps.push(Step { name: job.name.clone(), action });
+        let action = compare(client, job, &to_be_made).await;
+        if let Some(action) = or_refused(action, &job.name, &mut refusals)? {
+            if matches!(action, Action::Create(_)) {
+                to_be_made.insert(job.name.clone());
             }
-            Err(CliError::Status(status)) if is_about_the_job(status.code()) => {
-                let why = render::brief(&CliError::Status(status));
-                refusals.push(format!("{}: {why}", names::short(&job.name)));
-            }
-            Err(e) => return Err(e),
+            steps.push(Step { name: job.name.clone(), action });
         }
+    }
+    for rule in &wanted.rules {
+        let action = rules::compare(client, rule).await;
+        let action = or_refused(action, &rule.name, &mut refusals)?;
+        steps.extend(action.map(|action| Step { name: rule.name.clone(), action }));
     }
     if !refusals.is_empty() {
         return Err(CliError::Usage(refusals));
     }
     if prune {
-        let kept: BTreeSet<&str> = wanted.jobs.iter().map(|job| job.name.as_str()).collect();
-        for app in &wanted.apps {
-            steps.extend(surplus(client, app, &kept).await?);
-        }
-        // After the jobs that used them.
-        let kept: BTreeSet<&str> =
-            wanted.calendars.iter().map(|calendar| calendar.name.as_str()).collect();
-        for app in &wanted.apps {
-            steps.extend(calendars::surplus(client, app, &kept).await?);
-        }
+        steps.extend(all_surplus(client, wanted).await?);
     }
     Ok(steps)
 }
 
-/// Whether an error speaks about one job, and not about the connection or the caller.
+/// The action; `None` when the server refuses what is wanted, which is noted.
+fn or_refused(
+    action: Result<Action, CliError>,
+    name: &str,
+    refusals: &mut Vec<String>,
+) -> Result<Option<Action>, CliError> {
+    match action {
+        Ok(action) => Ok(Some(action)),
+        Err(CliError::Status(status)) if is_about_the_job(status.code()) => {
+            let why = render::brief(&CliError::Status(status));
+            refusals.push(format!("{}: {why}", names::short(name)));
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// What the files lack in the apps that they name; calendars after the jobs that used them.
+async fn all_surplus(client: &mut Client, wanted: &Wanted) -> Result<Vec<Step>, CliError> {
+    let mut steps = Vec::new();
+    let kept: BTreeSet<&str> = wanted.rules.iter().map(|rule| rule.name.as_str()).collect();
+    for app in &wanted.rule_apps {
+        steps.extend(rules::surplus(client, app, &kept).await?);
+    }
+    let kept: BTreeSet<&str> = wanted.jobs.iter().map(|job| job.name.as_str()).collect();
+    for app in &wanted.apps {
+        steps.extend(surplus(client, app, &kept).await?);
+    }
+    let kept: BTreeSet<&str> =
+        wanted.calendars.iter().map(|calendar| calendar.name.as_str()).collect();
+    for app in &wanted.apps {
+        steps.extend(calendars::surplus(client, app, &kept).await?);
+    }
+    Ok(steps)
+}
+
+/// Whether an error speaks about one job or rule, and not about the connection or the caller.
 fn is_about_the_job(code: Code) -> bool {
     matches!(code, Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange)
 }

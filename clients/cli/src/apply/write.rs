@@ -1,6 +1,6 @@
 //! `clawjob apply`: shows the plan, asks where it must, and carries it out.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 
 use clap::Args;
 use clawjob_proto::v1::{PauseJobRequest, job};
@@ -11,6 +11,7 @@ use super::{
     diff::Change,
     file,
     plan::{self, Action, Step},
+    rules,
 };
 use crate::{
     args::OutputFormat, calendars as commands, client::Client, context::Context, error::CliError,
@@ -26,7 +27,8 @@ pub struct ApplyArgs {
     /// Only show what would change, field by field
     #[arg(long)]
     dry_run: bool,
-    /// Delete the jobs and calendars that the files lack, in the apps that the files name
+    /// Delete the jobs and calendars that the files lack, in the apps that the files name, and
+    /// alarm rules where a file has alarmRules
     #[arg(long)]
     prune: bool,
     /// Delete without asking
@@ -81,9 +83,7 @@ pub(crate) async fn run(ctx: &mut Context<'_>, args: ApplyArgs) -> Result<(), Cl
 
 /// Asks before anything is deleted.
 fn confirm(ctx: &mut Context<'_>, steps: &[Step]) -> Result<(), CliError> {
-    let is_doomed =
-        |step: &&Step| matches!(step.action, Action::Delete { .. } | Action::DeleteCalendar { .. });
-    let doomed = steps.iter().filter(is_doomed);
+    let doomed = steps.iter().filter(|step| word(&step.action) == "delete");
     let doomed: Vec<String> = doomed.map(|step| names::short(&step.name)).collect();
     if doomed.is_empty() {
         return Ok(());
@@ -92,14 +92,9 @@ fn confirm(ctx: &mut Context<'_>, steps: &[Step]) -> Result<(), CliError> {
     if !ctx.term.interactive {
         return Err(CliError::usage(format!("--prune would delete {list}: give --yes to do so")));
     }
-    write!(ctx.term.err, "delete {list}? [y/N] ")?;
-    ctx.term.err.flush()?;
-    let mut answer = String::new();
-    BufReader::new(ctx.term.input.as_mut()).read_line(&mut answer)?;
-    if matches!(answer.trim(), "y" | "Y" | "yes") {
-        Ok(())
-    } else {
-        Err(CliError::usage("not confirmed; nothing was changed"))
+    match ctx.term.confirms(&format!("delete {list}?"))? {
+        true => Ok(()),
+        false => Err(CliError::usage("not confirmed; nothing was changed")),
     }
 }
 
@@ -117,6 +112,9 @@ async fn carry_out(client: &mut Client, step: &Step) -> Result<(), CliError> {
         Action::DeleteCalendar { etag } => {
             commands::delete(client, step.name.clone(), etag.clone()).await
         }
+        Action::CreateRule(rule) => rules::create(client, rule, false).await,
+        Action::UpdateRule { rule, .. } => rules::write(client, rule, false).await.map(drop),
+        Action::DeleteRule { etag } => rules::delete(client, step.name.clone(), etag.clone()).await,
         Action::Update { job, changes, etag, state } => {
             if !changes.is_empty() {
                 let mut job = (**job).clone();
@@ -137,10 +135,14 @@ async fn carry_out(client: &mut Client, step: &Step) -> Result<(), CliError> {
 
 fn word(action: &Action) -> &'static str {
     match action {
-        Action::Create(_) | Action::CreateCalendar(_) => "create",
-        Action::Update { .. } | Action::UpdateCalendar { .. } => "update",
+        Action::Create(_) | Action::CreateCalendar(_) | Action::CreateRule(_) => "create",
+        Action::Update { .. } | Action::UpdateCalendar { .. } | Action::UpdateRule { .. } => {
+            "update"
+        }
         Action::Keep => "unchanged",
-        Action::Delete { .. } | Action::DeleteCalendar { .. } => "delete",
+        Action::Delete { .. } | Action::DeleteCalendar { .. } | Action::DeleteRule { .. } => {
+            "delete"
+        }
     }
 }
 
@@ -149,11 +151,13 @@ fn state_word(state: job::State) -> &'static str {
 }
 
 fn print(ctx: &mut Context<'_>, step: &Step, dry: bool, done: bool) -> Result<(), CliError> {
-    // A calendar may be called like a job.
-    let name = match step.name.contains("/calendars/") {
-        true => format!("calendar {}", names::short(&step.name)),
-        false => names::short(&step.name),
+    // A calendar or a rule may be called like a job.
+    let kind = match &step.name {
+        name if name.contains("/calendars/") => "calendar ",
+        name if name.contains("/alarmRules/") => "alarm rule ",
+        _ => "",
     };
+    let name = format!("{kind}{}", names::short(&step.name));
     let line = match (done, dry, &step.action) {
         (false, ..) => format!("failed     {name}"),
         (_, true, action) => format!("{:<10} {name}", word(action)),
@@ -176,7 +180,7 @@ fn as_json(step: &Step, done: &Result<(), CliError>) -> Value {
     if let Err(e) = done {
         result["error"] = json!(render::brief(e));
     }
-    if matches!(step.action, Action::Update { .. } | Action::UpdateCalendar { .. }) {
+    if word(&step.action) == "update" {
         let (changes, state) = changed(&step.action);
         let fields = changes.iter().map(|c| json!({"field": c.field, "from": c.from, "to": c.to}));
         result["changes"] = Value::Array(fields.collect());
@@ -191,7 +195,9 @@ fn as_json(step: &Step, done: &Result<(), CliError>) -> Value {
 fn changed(action: &Action) -> (&[Change], Option<job::State>) {
     match action {
         Action::Update { changes, state, .. } => (changes, *state),
-        Action::UpdateCalendar { changes, .. } => (changes, None),
+        Action::UpdateCalendar { changes, .. } | Action::UpdateRule { changes, .. } => {
+            (changes, None)
+        }
         _ => (&[], None),
     }
 }

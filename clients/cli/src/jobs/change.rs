@@ -117,6 +117,7 @@ async fn remarks(ctx: &mut Context<'_>, job: &Job) {
             schedule: Some(schedule.clone()),
             count: 2,
             after: None,
+            job: job.name.clone(),
         };
         let rpc = async |ch, rq| jobs(ch).preview_schedule(rq).await;
         let Ok(preview) = ctx.client.call(Call::ONCE, rq, rpc).await else { return };

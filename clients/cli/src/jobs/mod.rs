@@ -24,7 +24,7 @@ use crate::{
     names::{self, Kind},
     output,
     paging::{self, ListArgs, Page},
-    time,
+    text, time,
     values::{self, JOB_STATES},
 };
 
@@ -57,6 +57,9 @@ pub enum JobsCommand {
         /// Kill its runs in flight instead of letting them finish
         #[arg(long)]
         force: bool,
+        /// Delete without asking, as where there is no terminal to ask on
+        #[arg(long, short = 'y')]
+        yes: bool,
         /// Only if it is still at this etag
         #[arg(long, default_value = "", hide_default_value = true)]
         etag: String,
@@ -145,8 +148,12 @@ pub(crate) async fn run(ctx: &mut Context<'_>, command: JobsCommand) -> Result<(
         }
         JobsCommand::List(args) => list(ctx, args).await,
         JobsCommand::Update(args) => change::update(ctx, *args).await,
-        JobsCommand::Delete { name, force, etag } => {
+        JobsCommand::Delete { name, force, yes, etag } => {
             let name = ctx.name(Kind::Job, &name)?;
+            let question = format!("delete job {}?", text::line(&names::short(&name)));
+            if ctx.term.interactive && !yes && !ctx.term.confirms(&question)? {
+                return Err(CliError::usage("not confirmed; nothing was changed"));
+            }
             delete(&mut ctx.client, name.clone(), etag, force).await?;
             ctx.done(&format!("deleted {}", names::short(&name)))
         }

@@ -31,6 +31,14 @@ pub struct JobNextArgs {
     after: Option<String>,
 }
 
+/// What schedules say of one fire time.
+#[derive(Default)]
+struct Fire {
+    zones: BTreeSet<String>,
+    /// When its run is due: the earliest counts.
+    dues: BTreeSet<(i64, i32)>,
+}
+
 /// Asks for each schedule of the job and merges the answers: a fire time that several share is one,
 /// shown in the zones of all of them.
 pub(super) async fn run(ctx: &mut Context<'_>, args: JobNextArgs) -> Result<(), CliError> {
@@ -41,7 +49,7 @@ pub(super) async fn run(ctx: &mut Context<'_>, args: JobNextArgs) -> Result<(), 
     let parent = names::split(&job.name).map(|(app, _)| format!("apps/{app}"));
     let mut merged = PreviewScheduleResponse::default();
     let mut descriptions = Vec::new();
-    let mut zones: BTreeMap<(i64, i32), BTreeSet<String>> = BTreeMap::new();
+    let mut fires: BTreeMap<(i64, i32), Fire> = BTreeMap::new();
     for schedule in &job.schedules {
         let mut schedule = schedule.clone();
         if counts_from_creation(&schedule) && schedule.start_time.is_none() {
@@ -58,21 +66,32 @@ pub(super) async fn run(ctx: &mut Context<'_>, args: JobNextArgs) -> Result<(), 
             schedule: Some(schedule),
             count: args.count.into(),
             after,
+            job: job.name.clone(),
         };
         let rpc = async |ch, rq| jobs(ch).preview_schedule(rq).await;
         let preview = ctx.client.call(Call::SAFE, rq, rpc).await?;
-        for at in preview.fire_times {
-            zones.entry((at.seconds, at.nanos)).or_default().insert(zone.clone());
+        for (index, at) in preview.fire_times.into_iter().enumerate() {
+            let fire = fires.entry((at.seconds, at.nanos)).or_default();
+            fire.zones.insert(zone.clone());
+            let due = *preview.due_times.get(index).unwrap_or(&at);
+            fire.dues.insert((due.seconds, due.nanos));
         }
         merged.warnings.extend(preview.warnings);
         merged.cron_dialect = preview.cron_dialect;
         descriptions.push(preview.description);
     }
-    let fires = zones.into_iter().take(args.count.into());
+    let fires = fires.into_iter().take(args.count.into());
     let mut of_fires = Vec::new();
-    for ((seconds, nanos), zones) in fires {
+    for ((seconds, nanos), fire) in fires {
         merged.fire_times.push(Timestamp { seconds, nanos });
-        of_fires.push(zones.into_iter().collect());
+        let due = fire.dues.first().map(|(seconds, nanos)| (*seconds, *nanos));
+        let (seconds, nanos) = due.unwrap_or((seconds, nanos));
+        merged.due_times.push(Timestamp { seconds, nanos });
+        of_fires.push(fire.zones.into_iter().collect());
+    }
+    if merged.due_times == merged.fire_times {
+        // As the server has it for a schedule without a spread.
+        merged.due_times.clear();
     }
     merged.description = descriptions.join("; ");
     cron::print(ctx, &merged, &of_fires)

@@ -61,8 +61,16 @@ fn schedules(job: &Job, zone: &TimeZone) -> String {
     job.schedules.iter().map(|s| schedule(s, zone)).collect::<Vec<_>>().join("; ")
 }
 
-/// A schedule in one line: `0 9 * * * (Asia/Shanghai)`, `every 5m`.
+/// A schedule in one line: `0 9 * * * (Asia/Shanghai)`, `every 5m`, `@hourly within 10m`.
 fn schedule(schedule: &Schedule, zone: &TimeZone) -> String {
+    let line = trigger(schedule, zone);
+    match show::duration(schedule.spread.as_ref()) {
+        window if window.is_empty() => line,
+        window => format!("{line} within {window}"),
+    }
+}
+
+fn trigger(schedule: &Schedule, zone: &TimeZone) -> String {
     let what = match &schedule.trigger {
         Some(Trigger::Cron(cron)) => cron.clone(),
         Some(Trigger::Interval(every)) => format!("every {}", show::duration(Some(every))),
@@ -79,6 +87,19 @@ fn schedule(schedule: &Schedule, zone: &TimeZone) -> String {
     }
 }
 
+/// The window of the spread, and when this job's next run is due within it.
+fn spread(job: &Job, zone: &TimeZone) -> String {
+    let windows = job.schedules.iter().filter_map(|schedule| schedule.spread.as_ref());
+    let Some(window) = windows.max_by_key(|window| (window.seconds, window.nanos)) else {
+        return String::new();
+    };
+    let within = format!("within {}", show::duration(Some(window)));
+    match show::instant(job.next_due_time.as_ref(), zone) {
+        due if due.is_empty() => within,
+        due => format!("{within}; next due {due}"),
+    }
+}
+
 /// A job shown alone.
 pub(super) fn fields(job: &Job, zone: &TimeZone) -> Fields {
     let at = |time: &Option<prost_types::Timestamp>| Cell::from(show::instant(time.as_ref(), zone));
@@ -92,12 +113,14 @@ pub(super) fn fields(job: &Job, zone: &TimeZone) -> Fields {
         ("description", Cell::from(&job.description)),
         ("state", state(job)),
         ("paused until", at(&job.pause_until_time)),
+        ("paused for", Cell::from(&job.pause_reason)),
         ("problem", Cell::from(&job.problem)),
         ("schedule", schedules(job, zone).into()),
         ("dialect", dialects(job).into()),
         ("on days of", calendars(job, |s| &s.include_calendars).into()),
         ("not on days of", calendars(job, |s| &s.exclude_calendars).into()),
         ("next fire", at(&job.next_fire_time)),
+        ("spread", spread(job, zone).into()),
         ("handler", Cell::from(&job.handler)),
         ("params", show::payload(job.params.as_ref()).into()),
         ("route", word_of!(RouteStrategy, "ROUTE_STRATEGY_", place.route).into()),

@@ -64,13 +64,30 @@ const ATTEMPTS: Columns<Attempt> = Columns {
             attempt.number.to_string().into(),
             word_of!(Outcome, "OUTCOME_", attempt.outcome).into(),
             names::short(&attempt.executor).into(),
-            show::instant(attempt.start_time.as_ref(), zone).into(),
-            show::duration(attempt.duration.as_ref()).into(),
+            show::instant(started(attempt), zone).into(),
+            took(attempt).into(),
             log(attempt).into(),
             why.into(),
         ]
     },
 };
+
+/// When an attempt began: by its executor's word, else when the scheduler had its acknowledgement.
+fn started(attempt: &Attempt) -> Option<&prost_types::Timestamp> {
+    attempt.start_time.as_ref().or(attempt.ack_time.as_ref())
+}
+
+/// How long it took, as its executor measured it. One that was given up has no such word: it ended
+/// at the latest when that was done.
+fn took(attempt: &Attempt) -> String {
+    match &attempt.duration {
+        Some(duration) => show::duration(Some(duration)),
+        None => match show::between(started(attempt), attempt.end_time.as_ref()) {
+            most if most.is_empty() => most,
+            most => format!("up to {most}"),
+        },
+    }
+}
 
 /// How many records an attempt's log has, and how many more there would be.
 fn log(attempt: &Attempt) -> String {
@@ -181,4 +198,24 @@ pub(super) fn details(term: &mut Terminal, run: &Run) -> Result<(), CliError> {
     let mut printer = ListPrinter::new(format, "attempts", &ATTEMPTS);
     printer.page(term, &run.attempts)?;
     printer.end(term, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Option<prost_types::Timestamp> {
+        Some(prost_types::Timestamp { seconds, nanos: 0 })
+    }
+
+    #[test]
+    fn an_attempt_that_was_given_up_shows_what_the_scheduler_knows() {
+        let lost = Attempt { ack_time: at(100), end_time: at(165), ..Attempt::default() };
+        assert_eq!((started(&lost), took(&lost).as_str()), (at(100).as_ref(), "up to 1m05s"));
+        let never_acked = Attempt { end_time: at(165), ..Attempt::default() };
+        assert_eq!((started(&never_acked), took(&never_acked).as_str()), (None, ""));
+        let duration = Some(prost_types::Duration { seconds: 3, nanos: 0 });
+        let own = Attempt { start_time: at(101), duration, ..lost };
+        assert_eq!((started(&own), took(&own).as_str()), (at(101).as_ref(), "3s"));
+    }
 }

@@ -49,6 +49,15 @@ pub(crate) async fn print_or_wait(
     until_ended(ctx, run.name, flags.timeout).await
 }
 
+/// Whether a server had taken the call.
+fn was_open(error: &CliError) -> bool {
+    match error {
+        CliError::Status(status) => client::is_transient(status),
+        CliError::Unreachable { broke, .. } => *broke,
+        _ => false,
+    }
+}
+
 /// Waits for a run's end and prints it, in the table format as one line.
 ///
 /// # Errors
@@ -76,7 +85,7 @@ pub(super) async fn until_ended(
             Ok(run) => run,
             Err(e) => {
                 // The first wait can last long: a connection that breaks under it was open.
-                if matches!(&e, CliError::Status(status) if client::is_transient(status)) {
+                if was_open(&e) {
                     reconnect.opened();
                 }
                 reconnect.after(ctx, e).await?;

@@ -201,3 +201,74 @@ async fn faults_of_the_file_come_before_any_call() {
     assert_eq!(done.err.lines().count(), 3, "{}", done.err);
     assert!(fake.state().calls.is_empty());
 }
+
+const RULES: &str = "
+app: demo
+alarmRules:
+- name: broken
+  condition: run-failed
+  threshold: 2
+  channels: [{webhook: {url: https://example.com/hook, secret: s3cret}}, {email: {to: [a@b.c]}}]
+";
+
+#[tokio::test]
+async fn alarm_rules_are_made_compared_and_left_alone() {
+    let (fake, url) = Fake::start().await;
+    let session = Session::new(url);
+    session.file("rules.yaml", RULES);
+    let apply = ["apply", "-f", "rules.yaml"];
+    let dry = session.ok(&["apply", "-f", "rules.yaml", "--dry-run"]).await;
+    assert!(dry.contains("create     alarm rule demo/broken"), "{dry}");
+    assert!(fake.state().rules.is_empty());
+    assert!(session.ok(&apply).await.contains("created    alarm rule demo/broken"));
+    let again = session.ok(&apply).await;
+    assert!(again.contains("unchanged  alarm rule demo/broken"), "{again}");
+    // Without the secret, as an export has it.
+    session.file("rules.yaml", &session.ok(&["export"]).await);
+    assert!(session.ok(&apply).await.contains("unchanged  alarm rule demo/broken"));
+
+    session.file("rules.yaml", &RULES.replace("threshold: 2", "threshold: 3"));
+    let changed = session.ok(&apply).await;
+    assert!(changed.contains("updated    alarm rule demo/broken\n  threshold: 2 → 3"), "{changed}");
+    session.file("rules.yaml", &RULES.replace("s3cret", "other").replace(": 2", ": 3"));
+    let dry = session.ok(&["apply", "-f", "rules.yaml", "--dry-run"]).await;
+    assert!(dry.contains("update     alarm rule demo/broken\n  channels: "), "{dry}");
+    assert!(!dry.contains("other\""), "{dry}");
+    session.ok(&apply).await;
+    assert!(session.ok(&apply).await.contains("unchanged  alarm rule demo/broken"));
+}
+
+#[tokio::test]
+async fn faulty_rules_are_told_together_before_anything_is_written() {
+    let (fake, url) = Fake::start().await;
+    let session = Session::new(url);
+    let text = "app: demo\njobs: [{name: a, handler: h}]\nalarmRules: [{name: x}, {name: y}]\n";
+    session.file("rules.yaml", text);
+    let done = session.run(&["apply", "-f", "rules.yaml"]).await;
+    assert_eq!(done.exit, 2, "{done:?}");
+    assert!(done.err.contains("demo/x: ") && done.err.contains("demo/y: "), "{}", done.err);
+    assert!(fake.state().jobs.is_empty());
+    session.file("rules.yaml", "app: demo\nalarmRules: [{name: x, conditon: run-failed}]\n");
+    let done = session.run(&["apply", "-f", "rules.yaml"]).await;
+    assert!(done.err.contains("conditon: unknown; is condition meant?"), "{}", done.err);
+}
+
+#[tokio::test]
+async fn rules_are_pruned_only_in_apps_whose_rules_a_file_names() {
+    let (fake, url) = Fake::start().await;
+    let session = Session::new(url);
+    session.file("rules.yaml", RULES);
+    session.file("other.yaml", &RULES.replace("demo", "other"));
+    session.ok(&["apply", "-f", "rules.yaml", "-f", "other.yaml"]).await;
+    let names = || fake.state().rules.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names().len(), 2);
+    session.file("jobs.yaml", "app: demo\njobs: []\n");
+    session.ok(&["apply", "-f", "jobs.yaml", "--prune", "--yes"]).await;
+    assert_eq!(names().len(), 2, "the file says nothing of rules");
+    session.file("jobs.yaml", "app: demo\njobs: []\nalarmRules: []\n");
+    let done = session.run(&["apply", "-f", "jobs.yaml", "--prune"]).await;
+    assert_eq!(done.exit, 2, "{done:?}");
+    let out = session.ok(&["apply", "-f", "jobs.yaml", "--prune", "--yes"]).await;
+    assert!(out.contains("deleted    alarm rule demo/broken"), "{out}");
+    assert_eq!(names(), ["apps/other/alarmRules/broken"]);
+}

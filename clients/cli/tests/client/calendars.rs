@@ -113,6 +113,7 @@ async fn a_forecast_shows_zones_handlers_and_minutes_that_are_crowded() {
         fire_time: Some(prost_types::Timestamp { seconds: 1_772_326_800 + seconds, nanos: 0 }),
         time_zone: zone.into(),
         handler: "hello".into(),
+        due_time: None,
     };
     let mut fires: Vec<Fire> = (0..11).map(|n| fire(format!("j{n}"), 30, "UTC")).collect();
     fires.push(fire("late".into(), 3600, "Europe/Berlin"));

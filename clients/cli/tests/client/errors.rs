@@ -80,6 +80,44 @@ async fn no_server_exits_5_and_names_the_url() {
     assert!(done.err.contains(&url) && done.err.contains("clawjob dev"), "{}", done.err);
 }
 
+/// A server whose process is stopped: the kernel takes its connections, and nobody answers.
+fn hung() -> (std::net::TcpListener, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    (listener, url)
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_exits_5_and_names_the_url() {
+    let (_listener, url) = hung();
+    // Three rounds of 6 s; a time-out of each call made it 90 s.
+    let session = Session::new(&url);
+    let done = tokio::time::timeout(Duration::from_secs(80), session.run(&["runs", "list"]));
+    let done = done.await.unwrap();
+    assert_eq!(done.exit, 5, "{done:?}");
+    assert!(done.err.contains(&url) && done.err.contains("does not answer"), "{}", done.err);
+}
+
+#[tokio::test]
+async fn the_next_endpoint_is_tried_when_one_hangs() {
+    let (_listener, hung) = hung();
+    let (healthy, url) = Fake::start().await;
+    Session::new(format!("{hung},{url}")).ok(&["whoami"]).await;
+    assert_eq!(healthy.state().calls, ["who_am_i"]);
+}
+
+/// It may have been made, and to make it again could differ.
+#[tokio::test]
+async fn a_delete_whose_answer_never_came_is_sent_once_and_says_so() {
+    let (_listener, hung) = hung();
+    let (healthy, url) = Fake::start().await;
+    let session = Session::new(format!("{hung},{url}"));
+    let done = session.run(&["jobs", "delete", "demo/a", "--yes"]).await;
+    assert_eq!(done.exit, 5, "{done:?}");
+    assert!(done.err.contains("may have been made"), "{}", done.err);
+    assert!(healthy.state().calls.is_empty());
+}
+
 #[tokio::test]
 async fn the_next_endpoint_is_tried_when_one_is_gone_or_unavailable() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -228,6 +228,7 @@ impl pb::job_service_server::JobService for Fake {
             warnings: vec!["a skipped hour".into()],
             cron_dialect: pb::CronDialect::Unix.into(),
             description: "every hour".into(),
+            due_times: Vec::new(),
         }))
     }
 

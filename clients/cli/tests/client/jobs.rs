@@ -198,3 +198,27 @@ async fn apply_warns_of_handlers_that_nobody_offers_once_for_each_job_it_writes(
         assert_eq!((done.exit, warnings(&done.err)), (0, warned), "{done:?}");
     }
 }
+
+#[tokio::test]
+async fn a_delete_asks_on_a_terminal_and_nowhere_else() {
+    let (fake, url) = Fake::start().await;
+    let mut session = Session::new(url);
+    let there = || fake.state().jobs.contains_key("apps/demo/jobs/a");
+    for (interactive, input, args, deleted) in [
+        (true, "n\n", &["jobs", "delete", "demo/a"][..], false),
+        (true, "", &["jobs", "delete", "demo/a"], false),
+        (true, "y\n", &["jobs", "delete", "demo/a"], true),
+        (true, "", &["jobs", "delete", "demo/a", "--yes"], true),
+        (false, "", &["jobs", "delete", "demo/a"], true),
+    ] {
+        if !there() {
+            session.ok(&["jobs", "create", "demo/a", "--handler", "h"]).await;
+        }
+        (session.interactive, session.input) = (interactive, input);
+        let done = session.run(args).await;
+        assert_eq!((done.exit == 0, !there()), (deleted, deleted), "{done:?}");
+        let asks = interactive && !args.contains(&"--yes");
+        assert_eq!(done.err.contains("delete job demo/a? [y/N]"), asks, "{done:?}");
+        (session.interactive, session.input) = (false, "");
+    }
+}
