@@ -65,8 +65,8 @@ impl std::fmt::Debug for ClientIdentity {
 /// Where the token comes from.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// Given as text.
-    Text(String),
+    /// Given as text, and where.
+    Text(String, &'static str),
     /// Read anew at each dial, so that it can be rotated.
     File(PathBuf),
 }
@@ -74,8 +74,18 @@ pub(crate) enum Token {
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Text(_) => f.write_str("Text(..)"),
+            Self::Text(_, source) => write!(f, "Text(.., {source})"),
             Self::File(path) => f.debug_tuple("File").field(path).finish(),
+        }
+    }
+}
+
+impl Token {
+    /// Where it was found, for who looks into a refusal.
+    pub(crate) fn source(&self) -> String {
+        match self {
+            Self::Text(_, source) => (*source).to_owned(),
+            Self::File(path) => format!("the file {}", path.display()),
         }
     }
 }
@@ -149,7 +159,8 @@ impl Settings {
         if !faults.is_empty() {
             return Err(ConfigError { faults });
         }
-        let token = text.map(Token::Text).or(file.map(|path| Token::File(path.into())));
+        let token = text.map(|text| Token::Text(text, "CLAWJOB_TOKEN"));
+        let token = token.or(file.map(|path| Token::File(path.into())));
         Ok(Self { endpoints, token, app, executor_id, ca_file, ..Self::default() })
     }
 

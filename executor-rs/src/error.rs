@@ -44,7 +44,7 @@ pub enum Error {
         /// The scheduler's words.
         message: String,
         /// What to do about it; begins with "; " or is empty.
-        hint: &'static str,
+        hint: String,
     },
     /// Another process took over this executor's id.
     #[error("another process serves as this executor now: {0}; give each process an id of its own")]

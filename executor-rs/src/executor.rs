@@ -57,7 +57,7 @@ impl Executor {
 
     /// The bearer token.
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.settings.token = Some(Token::Text(token.into()));
+        self.settings.token = Some(Token::Text(token.into(), "Executor::token"));
         self
     }
 

@@ -172,7 +172,9 @@ fn is_handler_name(name: &str) -> bool {
 
 /// Absent params are `null` for types that take it, else an object without fields.
 fn decode_params<P: DeserializeOwned>(payload: Option<&v1::Payload>) -> Result<P, Failure> {
-    let invalid = |e: serde_json::Error| Failure::new(code::INVALID_PARAMS, e.to_string());
+    let invalid = |e: serde_json::Error| {
+        Failure::new(code::INVALID_PARAMS, format!("the params do not fit: {e}"))
+    };
     match payload {
         Some(payload) if !payload.data.is_empty() => {
             let kind = payload.content_type.split(';').next().unwrap_or_default().trim();
@@ -182,10 +184,22 @@ fn decode_params<P: DeserializeOwned>(payload: Option<&v1::Payload>) -> Result<P
                     format!("the params are {kind:?}; this executor reads {JSON:?}"),
                 ));
             }
-            serde_json::from_slice(&payload.data).map_err(invalid)
+            let mut json = serde_json::Deserializer::from_slice(&payload.data);
+            let params = serde_path_to_error::deserialize(&mut json).map_err(misfit)?;
+            json.end().map_err(invalid)?;
+            Ok(params)
         }
         _ => serde_json::from_str("null").or_else(|_| serde_json::from_str("{}")).map_err(invalid),
     }
+}
+
+/// Names the param that does not fit, the type's own words about it behind.
+fn misfit(error: serde_path_to_error::Error<serde_json::Error>) -> Failure {
+    let path = error.path().to_string();
+    // A fault of the whole has no path.
+    let place = if path == "." { String::new() } else { format!("{path}: ") };
+    let text = format!("the params do not fit: {place}{}", error.inner());
+    Failure::new(code::INVALID_PARAMS, text)
 }
 
 /// JSON of the output; `()` and `None` leave none.
@@ -239,6 +253,9 @@ mod tests {
             let failure = entry.prepare(Some(&bad)).err().expect("refused");
             assert_eq!(failure.code(), "INVALID_PARAMS");
         }
+        let failure = entry.prepare(Some(&payload(JSON, r#"{"count":"x"}"#))).err().expect("bad");
+        let text = failure.message();
+        assert!(text.starts_with("the params do not fit: count: invalid type"), "{text}");
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) struct Params {
 
 /// The value of a placeholder.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be text, a number, true or false")]
 pub(super) enum Value {
     /// A text.
     Text(String),

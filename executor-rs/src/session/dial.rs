@@ -38,6 +38,8 @@ const TOKEN_FILE_WAIT: Duration = Duration::from_secs(5);
 pub(super) struct Connection {
     channel: Channel,
     bearer: Option<MetadataValue<Ascii>>,
+    /// Where the credential was found.
+    source: Option<String>,
 }
 
 /// A session that a Welcome has opened.
@@ -89,8 +91,25 @@ impl Fault {
         };
         let code = format!("{:?}", status.code());
         let message = status.message().to_owned();
-        let permanent = Error::Refused { code, message, hint };
+        let permanent = Error::Refused { code, message, hint: hint.to_owned() };
         Self { message: permanent.to_string(), permanent: Some(permanent), retry_after: None }
+    }
+
+    /// Says in a refusal of the credential which one that was: there may be one in the environment,
+    /// one in a file and one in code.
+    fn naming(mut self, source: Option<&str>) -> Self {
+        if let Some(Error::Refused { code, hint, .. }) = &mut self.permanent
+            && ["Unauthenticated", "PermissionDenied"].contains(&code.as_str())
+        {
+            match source {
+                Some(source) => *hint += &format!("; the token used was that of {source}"),
+                None => *hint += "; no token was given",
+            }
+        }
+        if let Some(permanent) = &self.permanent {
+            self.message = permanent.to_string();
+        }
+        self
     }
 
     /// Judges a Close frame. Errors and a peer that found this one unresponsive may pass whatever
@@ -104,7 +123,7 @@ impl Fault {
             close::Reason::Revoked | close::Reason::Protocol => Some(Error::Refused {
                 code: format!("{reason:?}"),
                 message: close.message.clone(),
-                hint: "",
+                hint: String::new(),
             }),
             close::Reason::Unspecified | close::Reason::Error | close::Reason::Unresponsive => None,
         };
@@ -125,7 +144,8 @@ fn source_chain(error: &dyn std::error::Error) -> Option<String> {
 pub(super) async fn connect(settings: &Checked, endpoint: &str) -> Result<Connection, Fault> {
     let bearer = read_token(settings.token.as_ref()).await?;
     let channel = open_channel(settings, endpoint).await?;
-    Ok(Connection { channel, bearer })
+    let source = settings.token.as_ref().map(Token::source);
+    Ok(Connection { channel, bearer, source })
 }
 
 async fn open_channel(settings: &Checked, endpoint: &str) -> Result<Channel, Fault> {
@@ -160,7 +180,7 @@ async fn open_channel(settings: &Checked, endpoint: &str) -> Result<Channel, Fau
 /// Opens the session over a connection. The Hello is in the outbox already: a server may want to
 /// read it before it answers with headers.
 pub(super) async fn open(connection: Connection, outbox: &Arc<Outbox>) -> Result<Opened, Fault> {
-    let Connection { channel, bearer } = connection;
+    let Connection { channel, bearer, source } = connection;
     let mut request = Request::new(outbox.stream());
     let client = concat!("rust/", env!("CARGO_PKG_VERSION"));
     request.metadata_mut().insert("clawjob-client", MetadataValue::from_static(client));
@@ -169,11 +189,11 @@ pub(super) async fn open(connection: Connection, outbox: &Arc<Outbox>) -> Result
     }
     let mut client =
         ExecutorServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let refused = |status: Status| Fault::of(&status).naming(source.as_deref());
     let opening = async move {
-        let mut inbound =
-            client.session(request).await.map_err(|status| Fault::of(&status))?.into_inner();
+        let mut inbound = client.session(request).await.map_err(refused)?.into_inner();
         loop {
-            let response = inbound.message().await.map_err(|status| Fault::of(&status))?;
+            let response = inbound.message().await.map_err(refused)?;
             match response.map(|response| response.frame) {
                 Some(Some(Frame::Welcome(welcome))) => return Ok(Opened { welcome, inbound }),
                 Some(Some(Frame::Close(close))) => return Err(Fault::of_close(&close)),
@@ -192,7 +212,7 @@ pub(super) async fn open(connection: Connection, outbox: &Arc<Outbox>) -> Result
 async fn read_token(token: Option<&Token>) -> Result<Option<MetadataValue<Ascii>>, Fault> {
     let text = match token {
         None => return Ok(None),
-        Some(Token::Text(text)) => text.clone(),
+        Some(Token::Text(text, _)) => text.clone(),
         Some(Token::File(path)) => {
             let file = path.display();
             match tokio::fs::read_to_string(path).await.map(|text| text.trim().to_owned()) {
@@ -264,6 +284,20 @@ mod tests {
             let fault = Fault::of(&Status::new(code, "x"));
             assert_eq!(fault.permanent.is_some(), permanent.contains(&code), "{code:?}");
         }
+    }
+
+    #[test]
+    fn a_refused_token_is_named_by_where_it_was_found() {
+        let refused = |token: Option<Token>| {
+            let source = token.as_ref().map(Token::source);
+            Fault::of(&Status::unauthenticated("unknown")).naming(source.as_deref()).message
+        };
+        let of_file = refused(Some(Token::File("/etc/clawjob/token".into())));
+        assert!(of_file.ends_with("that of the file /etc/clawjob/token"), "{of_file}");
+        let of_text = refused(Some(Token::Text("s3cret".to_owned(), "CLAWJOB_TOKEN")));
+        assert!(of_text.ends_with("that of CLAWJOB_TOKEN"), "{of_text}");
+        assert!(!of_text.contains("s3cret"), "{of_text}");
+        assert!(refused(None).ends_with("no token was given"));
     }
 
     #[test]
