@@ -4,6 +4,8 @@
 //! Whichever node comes first takes a batch away together with what follows from it, in one
 //! transaction, so that a crash at any moment leaves an end either to be followed up or done.
 
+mod aside;
+
 use std::{collections::HashMap, sync::Arc};
 
 use chrono::{DateTime, Utc};
@@ -24,12 +26,14 @@ use crate::{
     },
     telemetry::metrics,
 };
+use aside::Aside;
 
 /// Follows ends up.
 pub struct Follower {
     store: SharedStore,
     board: Arc<Board>,
     raiser: Raiser,
+    aside: Aside,
 }
 
 /// What one batch of events has looked up already.
@@ -44,35 +48,42 @@ struct Seen {
 impl Follower {
     /// A follower of all ends that the store has, who tells the board of parents that ended.
     pub fn new(store: SharedStore, board: Arc<Board>, raiser: Raiser) -> Self {
-        Self { store, board, raiser }
+        Self { store, board, raiser, aside: Aside::default() }
     }
 
-    /// Follows up what waits, at most one batch; returns how many ends that were. As many as
-    /// `FOLLOW_BATCH_MAX` mean that more may wait.
+    /// Follows up what waits, at most one batch; returns how many ends were taken in hand. As many
+    /// as `FOLLOW_BATCH_MAX` mean that more may wait. An end that can't be followed up is set aside
+    /// for a while.
     ///
     /// # Errors
     /// The store's. Nothing is lost: what was not settled is found again.
-    pub async fn step(&self, now: DateTime<Utc>) -> Result<usize> {
+    pub async fn step(&mut self, now: DateTime<Utc>) -> Result<usize> {
         let limit = u32::try_from(FOLLOW_BATCH_MAX).unwrap_or(u32::MAX);
-        let events = self.store.end_events(limit).await?;
+        let events = self.store.end_events(limit, &self.aside.waiting(now)).await?;
         if events.is_empty() {
             return Ok(0);
         }
         let mut seen = Seen::default();
         let mut raised = self.raise(&events).await?;
         let mut followups = Vec::with_capacity(events.len());
+        let mut done = 0;
         for event in &events {
             let alarms = raised.remove(&event.run).unwrap_or_default();
-            followups.push(self.followup(event, alarms, &mut seen, now).await?);
-        }
-        match self.settle(&followups, now).await {
-            Ok(settled) => Ok(settled),
-            Err(fault @ StoreError::Unavailable(_)) => Err(fault),
-            Err(fault) => {
-                tracing::error!(%fault, "ends could not be followed up together; one by one now");
-                self.one_by_one(&followups, now).await
+            match self.followup(event, alarms, &mut seen, now).await {
+                Ok(followup) => followups.push(followup),
+                Err(fault) if fault.passes() => return Err(fault),
+                Err(fault) => done += self.set_aside(event.seq, &fault, now),
             }
         }
+        match self.settle(&followups, now).await {
+            Ok(()) => done += followups.len(),
+            Err(fault) if fault.passes() => return Err(fault),
+            Err(fault) => {
+                tracing::error!(%fault, "ends could not be followed up together; one by one now");
+                done += self.one_by_one(&followups, now).await?;
+            }
+        }
+        Ok(done)
     }
 
     /// The alarms that the ends raise, by run.
@@ -80,7 +91,7 @@ impl Follower {
         let ends: Vec<_> = events.iter().map(|event| (event.run, event.app, event.state)).collect();
         match self.raiser.raise(&ends).await {
             Ok(raised) => Ok(raised),
-            Err(fault @ StoreError::Unavailable(_)) => Err(fault),
+            Err(fault) if fault.passes() => Err(fault),
             // What can't be read once can't be read later: the jobs must not wait for it.
             Err(fault) => {
                 tracing::error!(%fault, ends = ends.len(), "alarms of ended runs can't be raised");
@@ -89,30 +100,34 @@ impl Follower {
         }
     }
 
-    async fn settle(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<usize> {
+    async fn settle(&mut self, followups: &[Followup], now: DateTime<Utc>) -> Result<()> {
         let settled = self.store.settle_ends(followups, now).await?;
         for (parent, _) in &settled.parents {
             self.board.ended(*parent, now);
         }
         tell(followups, &settled);
-        Ok(settled.events.len())
+        self.aside.settled(followups.iter().map(|followup| followup.seq));
+        Ok(())
     }
 
     /// What can't be written must not keep the others waiting.
-    async fn one_by_one(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<usize> {
+    async fn one_by_one(&mut self, followups: &[Followup], now: DateTime<Utc>) -> Result<usize> {
         let mut done = 0;
-        let mut last = None;
         for followup in followups {
             match self.settle(std::slice::from_ref(followup), now).await {
-                Ok(settled) => done += settled,
-                Err(fault @ StoreError::Unavailable(_)) => return Err(fault),
-                Err(fault) => last = Some(fault),
+                Ok(()) => done += 1,
+                Err(fault) if fault.passes() => return Err(fault),
+                Err(fault) => done += self.set_aside(followup.seq, &fault, now),
             }
         }
-        match last {
-            Some(fault) if done == 0 => Err(fault),
-            _ => Ok(done),
-        }
+        Ok(done)
+    }
+
+    /// Lets the others have their turn; 1, or 0 when too many wait like this already.
+    fn set_aside(&mut self, seq: u64, fault: &StoreError, now: DateTime<Utc>) -> usize {
+        let kept = self.aside.put(seq, now);
+        tracing::error!(%fault, seq, kept, "an end can't be followed up; it is tried again later");
+        usize::from(kept)
     }
 
     async fn followup(

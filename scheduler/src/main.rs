@@ -34,8 +34,8 @@ enum Command {
     Server(ServerArgs),
     /// The scheduler on its embedded store, a demo executor and four jobs.
     Dev(ServerArgs),
-    /// A ready-made executor for shell commands and HTTP calls; --endpoint, --token-file, --app
-    /// and --ca-file win over the environment and its file.
+    /// A ready-made executor for shell commands and HTTP calls. Its file, then the environment,
+    /// then --endpoint, --token-file, --app and --ca-file; the later wins.
     Agent(AgentArgs),
     #[command(flatten)]
     Client(ClientCommand),
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
             Ok(cli) => cli,
             Err(fault) => fault.exit(),
         };
-    if let Some(fault) = not_taken(&matches) {
+    if let Some(fault) = not_taken(&matches).or_else(|| empty_endpoint(&matches)) {
         Cli::command().error(ErrorKind::ArgumentConflict, fault).exit();
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -110,6 +110,16 @@ fn not_taken(matches: &ArgMatches) -> Option<String> {
     let named: Vec<String> = refused.iter().filter(given).map(|id| flag_of(id)).collect();
     (!named.is_empty())
         .then(|| format!("`clawjob {command}` takes no {}: leave it out", named.join(", ")))
+}
+
+/// An `--endpoint` that names nothing would fall back to another one in silence.
+fn empty_endpoint(matches: &ArgMatches) -> Option<String> {
+    let (_, given) = matches.subcommand()?;
+    if given.value_source("endpoints") != Some(ValueSource::CommandLine) {
+        return None;
+    }
+    let empty = given.get_many::<String>("endpoints")?.all(|url| url.trim().is_empty());
+    empty.then(|| "--endpoint is empty: name a URL, or leave it out".to_owned())
 }
 
 /// How an option is written.

@@ -198,6 +198,6 @@ fn own() -> JobChange {
         drop_due: false,
         restart_schedule: false,
         problem: None,
-        updated_by: "scheduler".to_owned(),
+        updated_by: String::new(),
     }
 }

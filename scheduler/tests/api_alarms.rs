@@ -108,7 +108,11 @@ impl Alarms {
     ) -> Result<pb::AlarmRule, tonic::Status> {
         let paths = paths.iter().map(|path| (*path).to_owned()).collect();
         let update_mask = Some(prost_types::FieldMask { paths });
-        let request = pb::UpdateAlarmRuleRequest { alarm_rule: Some(rule), update_mask };
+        let request = pb::UpdateAlarmRuleRequest {
+            alarm_rule: Some(rule),
+            update_mask,
+            validate_only: false,
+        };
         self.api.update_alarm_rule(admin(request)).await.map(tonic::Response::into_inner)
     }
 
@@ -158,7 +162,7 @@ impl Alarms {
         let store = &self.world.store;
         let raiser = Raiser::new(store.clone(), default.clone());
         let board = Arc::new(Board::default());
-        let follower = Follower::new(store.clone(), board, raiser);
+        let mut follower = Follower::new(store.clone(), board, raiser);
         while follower.step(self.world.now()).await.expect("followed up") > 0 {}
         let (clock, channels) = (self.world.clock.clone(), self.channels.clone());
         let mut courier = Courier::new(store.clone(), clock, channels, default);

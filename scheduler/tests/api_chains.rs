@@ -160,7 +160,7 @@ async fn a_rerun_starts_the_jobs_of_the_chain_again() {
     let attempt = world.start(&again).await;
     world.succeed(attempt).await;
     let raiser = Raiser::new(world.store.clone(), None);
-    let follower = Follower::new(world.store.clone(), Arc::default(), raiser);
+    let mut follower = Follower::new(world.store.clone(), Arc::default(), raiser);
     assert_eq!(follower.step(world.now()).await.expect("followed up"), 2);
     let request = pb::ListRunsRequest {
         parent: "apps/a".to_owned(),

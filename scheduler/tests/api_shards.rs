@@ -49,7 +49,7 @@ async fn end(world: &World, shards: &[(RunId, RunState)]) {
         };
         world.store.end_runs(&[end], world.now()).await.expect("ends");
     }
-    let events = world.store.end_events(100).await.expect("events");
+    let events = world.store.end_events(100, &[]).await.expect("events");
     let parent = |event: &clawjob_scheduler::store::ops::EndEvent| event.extra.as_ref()?.parent;
     let followups: Vec<Followup> = events
         .iter()

@@ -56,6 +56,10 @@ impl Shell<'_> {
             .expect("it starts")
     }
 
+    fn is_table(&self) -> bool {
+        self.format == FORMATS[0]
+    }
+
     /// A command that ends with the exit code.
     fn ends(&mut self, line: &str, code: i32) -> Output {
         let output = self.run(line);
@@ -169,6 +173,8 @@ async fn every_client_command_works_in_every_format() {
         executors(&mut shell);
         jobs(&mut shell);
         runs(&mut shell);
+        schedules(&mut shell);
+        alarms(&mut shell);
         files(&mut shell);
         tokens(&mut shell);
         users(&mut shell);
@@ -180,22 +186,11 @@ async fn every_client_command_works_in_every_format() {
     assert!(missing.is_empty(), "give each of these its line here: {missing:?}");
 }
 
-/// Every command of the groups that are complete here, as words.
+/// Every command, as words.
 fn commands() -> Vec<String> {
     let whole = clawjob_cli::ClientCommand::augment_subcommands(clap::Command::new("clawjob"));
-    let complete = [
-        "apps",
-        "executors",
-        "handlers",
-        "tokens",
-        "users",
-        "audit",
-        "status",
-        "whoami",
-        "completions",
-    ];
-    let groups = whole.get_subcommands().filter(|group| complete.contains(&group.get_name()));
-    groups
+    whole
+        .get_subcommands()
         .flat_map(|group| {
             let name = group.get_name();
             let inner: Vec<String> = group
@@ -257,8 +252,11 @@ fn jobs(shell: &mut Shell<'_>) {
     shell.shows(&format!("jobs update {job} --timeout 1m"), &short);
     shell.shows(&format!("jobs next {job}"), "20");
     shell.shows(&format!("jobs pause {job} --reason holiday"), "PAUSED");
+    shell.shows(&format!("jobs get {job}"), "holiday");
     shell.shows(&format!("jobs resume {job}"), &short);
     shell.shows(&format!("jobs revisions {job}"), "hello");
+    shell.shows(&format!("jobs diff {job} --from 1 --to 2"), "60s");
+    shell.refused(&format!("jobs diff {job} --from 1 --to 99"), 2);
     shell.shows(&format!("jobs rollback {job} 1"), &short);
     let done = shell.ends(&format!("jobs trigger {job} --wait"), 0);
     assert!(text(&done.stdout).contains("SUCCEEDED"), "{}", text(&done.stdout));
@@ -290,6 +288,77 @@ fn runs(shell: &mut Shell<'_>) {
     shell.refused(&format!("runs get {APP}/01JQ0000000000000000000000"), 3);
 }
 
+/// Calendars, and what is foreseen and made up for by schedules.
+fn schedules(shell: &mut Shell<'_>) {
+    let (id, job) = (format!("days-{}", shell.format), format!("{APP}/cron-{}", shell.format));
+    let calendar = format!("{APP}/{id}");
+    shell.shows(&format!("calendars create {calendar} --date 2026-12-25 --weekdays sat,sun"), &id);
+    shell.refused(&format!("calendars create {calendar}"), 6);
+    shell.refused(&format!("calendars create {APP}/bad --date 2026-02-30"), 2);
+    shell.shows(&format!("calendars get {calendar}"), "2026-12-25");
+    shell.refused(&format!("calendars get {APP}/nothing"), 3);
+    shell.shows(&format!("calendars list --app {APP}"), &id);
+    shell.shows(&format!("calendars update {calendar} --display-name Off"), "Off");
+
+    let cron = format!("--cron @hourly --spread 30m --exclude-calendar {id}");
+    shell.shows(&format!("jobs create {job} --handler hello --params \"Ann\" {cron}"), "cron-");
+    shell.refused(&format!("calendars delete {calendar}"), 6);
+    shell.shows(&format!("jobs get {job}"), if shell.is_table() { "within 30m" } else { "1800s" });
+    shell
+        .shows(&format!("jobs next {job}"), if shell.is_table() { "  due 20" } else { "dueTimes" });
+    shell.shows(&format!("forecast --hours 200 --limit 0 --app {APP}"), "cron-");
+    shell.refused("forecast --from yesterday-ish", 2);
+    shell.refused("forecast --app no-such-app", 3);
+
+    // Tuesday.
+    let range = "--from 2026-06-09T00:00:00Z --to 2026-06-09T03:00:00Z";
+    let count = if shell.is_table() { "3 to be made" } else { "3" };
+    shell.shows(&format!("jobs backfill {job} {range} --dry-run"), count);
+    shell.shows(&format!("jobs backfill {job} {range}"), "3");
+    shell.refused(&format!("jobs backfill {job} --from 2026-06-09T00:00:00Z --to never"), 2);
+    shell.refused(&format!("jobs backfill {APP}/nothing {range}"), 3);
+    let end = std::time::Instant::now() + STEP;
+    let done = format!("runs list --job {job} --state succeeded");
+    while text(&shell.run(&done).stdout).matches("01").count() < 3 {
+        assert!(std::time::Instant::now() < end, "the backfill does not end");
+    }
+    let run = shell.first(&done, "runs", "name");
+    shell.ends(&format!("jobs delete {job}"), 0);
+    shell.refused(&format!("runs rerun {run}"), 6);
+    shell.ends(&format!("calendars delete {calendar}"), 0);
+    shell.refused(&format!("calendars delete {calendar}"), 3);
+}
+
+/// Alarm rules, and the alarm that one raises.
+fn alarms(shell: &mut Shell<'_>) {
+    let (rule, job) = (format!("{APP}/r-{}", shell.format), format!("{APP}/bad-{}", shell.format));
+    let hook = "--webhook http://127.0.0.1:9/hook";
+    let only = format!("name=\"bad-{}\"", shell.format);
+    let create = format!("alarm-rules create {rule} --on run-failed --filter {only} {hook}");
+    shell.shows(&create, "r-");
+    shell.refused(&create, 6);
+    shell.refused(&format!("alarm-rules create {APP}/bad --on run-failed"), 2);
+    shell.shows(&format!("alarm-rules get {rule}"), "127.0.0.1:9");
+    shell.refused(&format!("alarm-rules get {APP}/nothing"), 3);
+    shell.shows(&format!("alarm-rules list --app {APP}"), "r-");
+    shell.shows(&format!("alarm-rules update {rule} --display-name Broken"), "Broken");
+    shell.ends(&format!("alarm-rules test {rule}"), 10);
+
+    shell.shows(&format!("jobs create {job} --handler fail"), "bad-");
+    shell.ends(&format!("jobs trigger {job} --wait"), 1);
+    let list = format!("alarms list --job {job}");
+    let end = std::time::Instant::now() + STEP;
+    while !text(&shell.run(&list).stdout).contains("FAILED") {
+        assert!(std::time::Instant::now() < end, "no alarm is raised");
+    }
+    shell.shows(&list, "FAILED");
+    let alarm = shell.first(&list, "alarms", "name");
+    shell.shows(&format!("alarms ack {alarm} --comment seen"), "seen");
+    shell.refused(&format!("alarms ack {APP}/01JQ0000000000000000000000"), 3);
+    shell.ends(&format!("alarm-rules delete {rule}"), 0);
+    shell.refused(&format!("alarm-rules delete {rule}"), 3);
+}
+
 fn files(shell: &mut Shell<'_>) {
     let file = format!("jobs-{}.yaml", shell.format);
     let job = format!("filed-{}", shell.format);
@@ -303,6 +372,25 @@ fn files(shell: &mut Shell<'_>) {
     let again = text(&shell.ends(&format!("export {APP}/{job}"), 0).stdout);
     assert!(again.contains(&job), "{again}");
     shell.refused("apply -f no-such-file.yaml", 2);
+    let rules = format!(
+        "app: {APP}\nalarmRules:\n- name: filed-{}\n  condition: run-lost\n  channels:\n  \
+         - webhook: {{url: 'http://127.0.0.1:9/', secret: s3cret}}\n",
+        shell.format
+    );
+    std::fs::write(shell.dir.join(&file), &rules).expect("written");
+    let applied = |shell: &mut Shell<'_>, line: &str, action: &str| {
+        let said = text(&shell.ends(line, 0).stdout);
+        assert!(said.contains(action), "{action} in {said}");
+    };
+    applied(shell, &format!("apply -f {file} --dry-run"), "create");
+    applied(shell, &format!("apply -f {file}"), "create");
+    applied(shell, &format!("apply -f {file}"), "unchanged");
+    let whole = text(&shell.ends(&format!("export --app {APP}"), 0).stdout);
+    assert!(whole.contains("alarmRules") && !whole.contains("s3cret"), "{whole}");
+    std::fs::write(shell.dir.join(&file), whole).expect("written");
+    applied(shell, &format!("apply -f {file}"), "unchanged");
+    std::fs::write(shell.dir.join(&file), rules.replace("s3cret", "another")).expect("written");
+    applied(shell, &format!("apply -f {file} --dry-run"), "update");
 }
 
 fn tokens(shell: &mut Shell<'_>) {

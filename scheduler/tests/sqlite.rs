@@ -130,6 +130,42 @@ async fn a_panic_within_an_operation_fails_that_operation_alone() {
     store.create_job(&job, Box::new(|_| Vec::new()), at(0)).await.expect("a job");
 }
 
+/// SQLite itself would go on writing into the removed files, which end with the process.
+#[tokio::test]
+async fn nothing_is_acknowledged_once_the_files_are_gone_or_others() {
+    for file in ["clawjob.db", "clawjob.db-wal"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = SqliteStore::open(dir.path()).expect("opens");
+        store.ensure_app("shop", at(0)).await.expect("an app");
+        let (path, aside) = (dir.path().join(file), dir.path().join("aside"));
+        for replaced in [false, true] {
+            std::fs::rename(&path, &aside).expect("moved");
+            if replaced {
+                std::fs::write(&path, "").expect("written");
+            }
+            let written = store.ensure_app("other", at(1)).await;
+            let Err(StoreError::Removed(text)) = written else { panic!("{file}: {written:?}") };
+            assert!(text.contains(&path.display().to_string()), "{text}");
+            assert!(
+                store.check_storage().await.is_err() && store.check_partitions(&[]).await.is_err()
+            );
+            store.get_app("shop").await.expect("reads help to save what there was");
+            std::fs::rename(&aside, &path).expect("moved back");
+        }
+        store.ensure_app("other", at(2)).await.expect("all is well again");
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_as_such() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let full = rusqlite::Connection::open(dir.path().join("small.db")).expect("opens");
+    full.execute_batch("PRAGMA max_page_count = 3; CREATE TABLE t (x);").expect("small");
+    let big = full.execute("INSERT INTO t VALUES (zeroblob(100000))", []);
+    let fault: StoreError = big.expect_err("it is full").into();
+    assert!(matches!(fault, StoreError::Full(_)) && fault.passes(), "{fault}");
+}
+
 #[tokio::test]
 async fn a_closed_store_says_so() {
     let dir = tempfile::tempdir().expect("a directory");

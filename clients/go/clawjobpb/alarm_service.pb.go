@@ -725,9 +725,11 @@ func (x *ListAlarmRulesResponse) GetNextPageToken() string {
 
 // See UpdateAlarmRule.
 type UpdateAlarmRuleRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	AlarmRule     *AlarmRule             `protobuf:"bytes,1,opt,name=alarm_rule,json=alarmRule,proto3" json:"alarm_rule,omitempty"`
-	UpdateMask    *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	AlarmRule  *AlarmRule             `protobuf:"bytes,1,opt,name=alarm_rule,json=alarmRule,proto3" json:"alarm_rule,omitempty"`
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	// Only checks it, and answers with the rule as it would be; the etag is another than before if anything would change, secrets included.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -774,6 +776,13 @@ func (x *UpdateAlarmRuleRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
 		return x.UpdateMask
 	}
 	return nil
+}
+
+func (x *UpdateAlarmRuleRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 // See DeleteAlarmRule.
@@ -1409,12 +1418,13 @@ const file_clawjob_v1_alarm_service_proto_rawDesc = "" +
 	"\x16ListAlarmRulesResponse\x126\n" +
 	"\valarm_rules\x18\x01 \x03(\v2\x15.clawjob.v1.AlarmRuleR\n" +
 	"alarmRules\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8b\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb0\x01\n" +
 	"\x16UpdateAlarmRuleRequest\x124\n" +
 	"\n" +
 	"alarm_rule\x18\x01 \x01(\v2\x15.clawjob.v1.AlarmRuleR\talarmRule\x12;\n" +
 	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
-	"updateMask\"@\n" +
+	"updateMask\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"@\n" +
 	"\x16DeleteAlarmRuleRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\"*\n" +

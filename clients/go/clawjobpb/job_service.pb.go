@@ -371,7 +371,11 @@ type Job struct {
 	// Output only. Why the job can't fire: unknown time zone, unreadable row, never due again.
 	Problem string `protobuf:"bytes,36,opt,name=problem,proto3" json:"problem,omitempty"`
 	// Output only. Who made this revision.
-	UpdateBy      string `protobuf:"bytes,37,opt,name=update_by,json=updateBy,proto3" json:"update_by,omitempty"`
+	UpdateBy string `protobuf:"bytes,37,opt,name=update_by,json=updateBy,proto3" json:"update_by,omitempty"`
+	// Output only. What PauseJob gave as its reason, while paused.
+	PauseReason string `protobuf:"bytes,38,opt,name=pause_reason,json=pauseReason,proto3" json:"pause_reason,omitempty"`
+	// Output only. When the run of next_fire_time is due: that instant, or later by the job's share of a spread.
+	NextDueTime   *timestamppb.Timestamp `protobuf:"bytes,39,opt,name=next_due_time,json=nextDueTime,proto3" json:"next_due_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -663,6 +667,20 @@ func (x *Job) GetUpdateBy() string {
 		return x.UpdateBy
 	}
 	return ""
+}
+
+func (x *Job) GetPauseReason() string {
+	if x != nil {
+		return x.PauseReason
+	}
+	return ""
+}
+
+func (x *Job) GetNextDueTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextDueTime
+	}
+	return nil
 }
 
 // When a job fires.
@@ -1625,8 +1643,10 @@ type PreviewScheduleRequest struct {
 	Parent   string                 `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	Schedule *Schedule              `protobuf:"bytes,2,opt,name=schedule,proto3" json:"schedule,omitempty"`
 	// Default 10, at most 500.
-	Count         int32                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	After         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
+	Count int32                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	After *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=after,proto3" json:"after,omitempty"`
+	// apps/{app}/jobs/{job}, stored or not: whose share of the spread due_times are about.
+	Job           string `protobuf:"bytes,5,opt,name=job,proto3" json:"job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1689,6 +1709,13 @@ func (x *PreviewScheduleRequest) GetAfter() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *PreviewScheduleRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
 // See PreviewSchedule.
 type PreviewScheduleResponse struct {
 	state     protoimpl.MessageState   `protogen:"open.v1"`
@@ -1698,7 +1725,9 @@ type PreviewScheduleResponse struct {
 	// The dialect taken.
 	CronDialect CronDialect `protobuf:"varint,3,opt,name=cron_dialect,json=cronDialect,proto3,enum=clawjob.v1.CronDialect" json:"cron_dialect,omitempty"`
 	// The schedule in words, weekday names included.
-	Description   string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
+	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
+	// When the run of each fire time is due: later by the job's share of the spread. Empty without a spread or a job.
+	DueTimes      []*timestamppb.Timestamp `protobuf:"bytes,5,rep,name=due_times,json=dueTimes,proto3" json:"due_times,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1759,6 +1788,13 @@ func (x *PreviewScheduleResponse) GetDescription() string {
 		return x.Description
 	}
 	return ""
+}
+
+func (x *PreviewScheduleResponse) GetDueTimes() []*timestamppb.Timestamp {
+	if x != nil {
+		return x.DueTimes
+	}
+	return nil
 }
 
 // See ListJobRevisions.
@@ -2212,7 +2248,9 @@ type ForecastRunsResponse_Fire struct {
 	FireTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=fire_time,json=fireTime,proto3" json:"fire_time,omitempty"`
 	TimeZone string                 `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	// What runs then; the job's name says in which app.
-	Handler       string `protobuf:"bytes,4,opt,name=handler,proto3" json:"handler,omitempty"`
+	Handler string `protobuf:"bytes,4,opt,name=handler,proto3" json:"handler,omitempty"`
+	// When its run is due: the fire time, or later by the job's share of the schedule's spread.
+	DueTime       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2275,12 +2313,19 @@ func (x *ForecastRunsResponse_Fire) GetHandler() string {
 	return ""
 }
 
+func (x *ForecastRunsResponse_Fire) GetDueTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DueTime
+	}
+	return nil
+}
+
 var File_clawjob_v1_job_service_proto protoreflect.FileDescriptor
 
 const file_clawjob_v1_job_service_proto_rawDesc = "" +
 	"\n" +
 	"\x1cclawjob/v1/job_service.proto\x12\n" +
-	"clawjob.v1\x1a\x1cclawjob/v1/run_service.proto\x1a\x16clawjob/v1/types.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaf\x0e\n" +
+	"clawjob.v1\x1a\x1cclawjob/v1/run_service.proto\x1a\x16clawjob/v1/types.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\x0f\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12 \n" +
@@ -2328,7 +2373,9 @@ const file_clawjob_v1_job_service_proto_rawDesc = "" +
 	"\x0emisfire_window\x18\" \x01(\v2\x19.google.protobuf.DurationR\rmisfireWindow\x12D\n" +
 	"\x10pause_until_time\x18# \x01(\v2\x1a.google.protobuf.TimestampR\x0epauseUntilTime\x12\x18\n" +
 	"\aproblem\x18$ \x01(\tR\aproblem\x12\x1b\n" +
-	"\tupdate_by\x18% \x01(\tR\bupdateBy\x1a9\n" +
+	"\tupdate_by\x18% \x01(\tR\bupdateBy\x12!\n" +
+	"\fpause_reason\x18& \x01(\tR\vpauseReason\x12>\n" +
+	"\rnext_due_time\x18' \x01(\v2\x1a.google.protobuf.TimestampR\vnextDueTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"U\n" +
@@ -2422,18 +2469,20 @@ const file_clawjob_v1_job_service_proto_rawDesc = "" +
 	"\bexecutor\x18\x06 \x01(\tR\bexecutor\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaa\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbc\x01\n" +
 	"\x16PreviewScheduleRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x120\n" +
 	"\bschedule\x18\x02 \x01(\v2\x14.clawjob.v1.ScheduleR\bschedule\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x05R\x05count\x120\n" +
-	"\x05after\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05after\"\xce\x01\n" +
+	"\x05after\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05after\x12\x10\n" +
+	"\x03job\x18\x05 \x01(\tR\x03job\"\x87\x02\n" +
 	"\x17PreviewScheduleResponse\x129\n" +
 	"\n" +
 	"fire_times\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\tfireTimes\x12\x1a\n" +
 	"\bwarnings\x18\x02 \x03(\tR\bwarnings\x12:\n" +
 	"\fcron_dialect\x18\x03 \x01(\x0e2\x17.clawjob.v1.CronDialectR\vcronDialect\x12 \n" +
-	"\vdescription\x18\x04 \x01(\tR\vdescription\"i\n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription\x127\n" +
+	"\tdue_times\x18\x05 \x03(\v2\x1a.google.protobuf.TimestampR\bdueTimes\"i\n" +
 	"\x17ListJobRevisionsRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -2465,15 +2514,16 @@ const file_clawjob_v1_job_service_proto_rawDesc = "" +
 	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tR\tpageToken\"\x86\x02\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\"\xbd\x02\n" +
 	"\x14ForecastRunsResponse\x12;\n" +
 	"\x05fires\x18\x01 \x03(\v2%.clawjob.v1.ForecastRunsResponse.FireR\x05fires\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x1a\x88\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x1a\xbf\x01\n" +
 	"\x04Fire\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x127\n" +
 	"\tfire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bfireTime\x12\x1b\n" +
 	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\x12\x18\n" +
-	"\ahandler\x18\x04 \x01(\tR\ahandler*\xee\x02\n" +
+	"\ahandler\x18\x04 \x01(\tR\ahandler\x125\n" +
+	"\bdue_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\adueTime*\xee\x02\n" +
 	"\rRouteStrategy\x12\x1e\n" +
 	"\x1aROUTE_STRATEGY_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aROUTE_STRATEGY_ROUND_ROBIN\x10\x01\x12\x19\n" +
@@ -2597,67 +2647,70 @@ var file_clawjob_v1_job_service_proto_depIdxs = []int32{
 	32, // 18: clawjob.v1.Job.run_retention:type_name -> google.protobuf.Duration
 	32, // 19: clawjob.v1.Job.misfire_window:type_name -> google.protobuf.Duration
 	35, // 20: clawjob.v1.Job.pause_until_time:type_name -> google.protobuf.Timestamp
-	32, // 21: clawjob.v1.Schedule.interval:type_name -> google.protobuf.Duration
-	35, // 22: clawjob.v1.Schedule.at:type_name -> google.protobuf.Timestamp
-	32, // 23: clawjob.v1.Schedule.delay:type_name -> google.protobuf.Duration
-	35, // 24: clawjob.v1.Schedule.start_time:type_name -> google.protobuf.Timestamp
-	35, // 25: clawjob.v1.Schedule.end_time:type_name -> google.protobuf.Timestamp
-	32, // 26: clawjob.v1.Schedule.spread:type_name -> google.protobuf.Duration
-	3,  // 27: clawjob.v1.Schedule.cron_dialect:type_name -> clawjob.v1.CronDialect
-	28, // 28: clawjob.v1.Placement.required_labels:type_name -> clawjob.v1.Placement.RequiredLabelsEntry
-	0,  // 29: clawjob.v1.Placement.route:type_name -> clawjob.v1.RouteStrategy
-	32, // 30: clawjob.v1.RetryPolicy.initial_backoff:type_name -> google.protobuf.Duration
-	32, // 31: clawjob.v1.RetryPolicy.max_backoff:type_name -> google.protobuf.Duration
-	5,  // 32: clawjob.v1.CreateJobRequest.job:type_name -> clawjob.v1.Job
-	5,  // 33: clawjob.v1.ListJobsResponse.jobs:type_name -> clawjob.v1.Job
-	5,  // 34: clawjob.v1.UpdateJobRequest.job:type_name -> clawjob.v1.Job
-	36, // 35: clawjob.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
-	35, // 36: clawjob.v1.PauseJobRequest.until_time:type_name -> google.protobuf.Timestamp
-	31, // 37: clawjob.v1.TriggerJobRequest.params:type_name -> clawjob.v1.Payload
-	35, // 38: clawjob.v1.TriggerJobRequest.run_time:type_name -> google.protobuf.Timestamp
-	29, // 39: clawjob.v1.TriggerJobRequest.labels:type_name -> clawjob.v1.TriggerJobRequest.LabelsEntry
-	6,  // 40: clawjob.v1.PreviewScheduleRequest.schedule:type_name -> clawjob.v1.Schedule
-	35, // 41: clawjob.v1.PreviewScheduleRequest.after:type_name -> google.protobuf.Timestamp
-	35, // 42: clawjob.v1.PreviewScheduleResponse.fire_times:type_name -> google.protobuf.Timestamp
-	3,  // 43: clawjob.v1.PreviewScheduleResponse.cron_dialect:type_name -> clawjob.v1.CronDialect
-	5,  // 44: clawjob.v1.ListJobRevisionsResponse.jobs:type_name -> clawjob.v1.Job
-	35, // 45: clawjob.v1.BackfillJobRequest.start_time:type_name -> google.protobuf.Timestamp
-	35, // 46: clawjob.v1.BackfillJobRequest.end_time:type_name -> google.protobuf.Timestamp
-	35, // 47: clawjob.v1.ForecastRunsRequest.start_time:type_name -> google.protobuf.Timestamp
-	35, // 48: clawjob.v1.ForecastRunsRequest.end_time:type_name -> google.protobuf.Timestamp
-	30, // 49: clawjob.v1.ForecastRunsResponse.fires:type_name -> clawjob.v1.ForecastRunsResponse.Fire
-	35, // 50: clawjob.v1.ForecastRunsResponse.Fire.fire_time:type_name -> google.protobuf.Timestamp
-	9,  // 51: clawjob.v1.JobService.CreateJob:input_type -> clawjob.v1.CreateJobRequest
-	10, // 52: clawjob.v1.JobService.GetJob:input_type -> clawjob.v1.GetJobRequest
-	11, // 53: clawjob.v1.JobService.ListJobs:input_type -> clawjob.v1.ListJobsRequest
-	13, // 54: clawjob.v1.JobService.UpdateJob:input_type -> clawjob.v1.UpdateJobRequest
-	14, // 55: clawjob.v1.JobService.DeleteJob:input_type -> clawjob.v1.DeleteJobRequest
-	15, // 56: clawjob.v1.JobService.PauseJob:input_type -> clawjob.v1.PauseJobRequest
-	16, // 57: clawjob.v1.JobService.ResumeJob:input_type -> clawjob.v1.ResumeJobRequest
-	17, // 58: clawjob.v1.JobService.TriggerJob:input_type -> clawjob.v1.TriggerJobRequest
-	18, // 59: clawjob.v1.JobService.PreviewSchedule:input_type -> clawjob.v1.PreviewScheduleRequest
-	20, // 60: clawjob.v1.JobService.ListJobRevisions:input_type -> clawjob.v1.ListJobRevisionsRequest
-	22, // 61: clawjob.v1.JobService.RollbackJob:input_type -> clawjob.v1.RollbackJobRequest
-	23, // 62: clawjob.v1.JobService.BackfillJob:input_type -> clawjob.v1.BackfillJobRequest
-	25, // 63: clawjob.v1.JobService.ForecastRuns:input_type -> clawjob.v1.ForecastRunsRequest
-	5,  // 64: clawjob.v1.JobService.CreateJob:output_type -> clawjob.v1.Job
-	5,  // 65: clawjob.v1.JobService.GetJob:output_type -> clawjob.v1.Job
-	12, // 66: clawjob.v1.JobService.ListJobs:output_type -> clawjob.v1.ListJobsResponse
-	5,  // 67: clawjob.v1.JobService.UpdateJob:output_type -> clawjob.v1.Job
-	37, // 68: clawjob.v1.JobService.DeleteJob:output_type -> google.protobuf.Empty
-	5,  // 69: clawjob.v1.JobService.PauseJob:output_type -> clawjob.v1.Job
-	5,  // 70: clawjob.v1.JobService.ResumeJob:output_type -> clawjob.v1.Job
-	38, // 71: clawjob.v1.JobService.TriggerJob:output_type -> clawjob.v1.Run
-	19, // 72: clawjob.v1.JobService.PreviewSchedule:output_type -> clawjob.v1.PreviewScheduleResponse
-	21, // 73: clawjob.v1.JobService.ListJobRevisions:output_type -> clawjob.v1.ListJobRevisionsResponse
-	5,  // 74: clawjob.v1.JobService.RollbackJob:output_type -> clawjob.v1.Job
-	24, // 75: clawjob.v1.JobService.BackfillJob:output_type -> clawjob.v1.BackfillJobResponse
-	26, // 76: clawjob.v1.JobService.ForecastRuns:output_type -> clawjob.v1.ForecastRunsResponse
-	64, // [64:77] is the sub-list for method output_type
-	51, // [51:64] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	35, // 21: clawjob.v1.Job.next_due_time:type_name -> google.protobuf.Timestamp
+	32, // 22: clawjob.v1.Schedule.interval:type_name -> google.protobuf.Duration
+	35, // 23: clawjob.v1.Schedule.at:type_name -> google.protobuf.Timestamp
+	32, // 24: clawjob.v1.Schedule.delay:type_name -> google.protobuf.Duration
+	35, // 25: clawjob.v1.Schedule.start_time:type_name -> google.protobuf.Timestamp
+	35, // 26: clawjob.v1.Schedule.end_time:type_name -> google.protobuf.Timestamp
+	32, // 27: clawjob.v1.Schedule.spread:type_name -> google.protobuf.Duration
+	3,  // 28: clawjob.v1.Schedule.cron_dialect:type_name -> clawjob.v1.CronDialect
+	28, // 29: clawjob.v1.Placement.required_labels:type_name -> clawjob.v1.Placement.RequiredLabelsEntry
+	0,  // 30: clawjob.v1.Placement.route:type_name -> clawjob.v1.RouteStrategy
+	32, // 31: clawjob.v1.RetryPolicy.initial_backoff:type_name -> google.protobuf.Duration
+	32, // 32: clawjob.v1.RetryPolicy.max_backoff:type_name -> google.protobuf.Duration
+	5,  // 33: clawjob.v1.CreateJobRequest.job:type_name -> clawjob.v1.Job
+	5,  // 34: clawjob.v1.ListJobsResponse.jobs:type_name -> clawjob.v1.Job
+	5,  // 35: clawjob.v1.UpdateJobRequest.job:type_name -> clawjob.v1.Job
+	36, // 36: clawjob.v1.UpdateJobRequest.update_mask:type_name -> google.protobuf.FieldMask
+	35, // 37: clawjob.v1.PauseJobRequest.until_time:type_name -> google.protobuf.Timestamp
+	31, // 38: clawjob.v1.TriggerJobRequest.params:type_name -> clawjob.v1.Payload
+	35, // 39: clawjob.v1.TriggerJobRequest.run_time:type_name -> google.protobuf.Timestamp
+	29, // 40: clawjob.v1.TriggerJobRequest.labels:type_name -> clawjob.v1.TriggerJobRequest.LabelsEntry
+	6,  // 41: clawjob.v1.PreviewScheduleRequest.schedule:type_name -> clawjob.v1.Schedule
+	35, // 42: clawjob.v1.PreviewScheduleRequest.after:type_name -> google.protobuf.Timestamp
+	35, // 43: clawjob.v1.PreviewScheduleResponse.fire_times:type_name -> google.protobuf.Timestamp
+	3,  // 44: clawjob.v1.PreviewScheduleResponse.cron_dialect:type_name -> clawjob.v1.CronDialect
+	35, // 45: clawjob.v1.PreviewScheduleResponse.due_times:type_name -> google.protobuf.Timestamp
+	5,  // 46: clawjob.v1.ListJobRevisionsResponse.jobs:type_name -> clawjob.v1.Job
+	35, // 47: clawjob.v1.BackfillJobRequest.start_time:type_name -> google.protobuf.Timestamp
+	35, // 48: clawjob.v1.BackfillJobRequest.end_time:type_name -> google.protobuf.Timestamp
+	35, // 49: clawjob.v1.ForecastRunsRequest.start_time:type_name -> google.protobuf.Timestamp
+	35, // 50: clawjob.v1.ForecastRunsRequest.end_time:type_name -> google.protobuf.Timestamp
+	30, // 51: clawjob.v1.ForecastRunsResponse.fires:type_name -> clawjob.v1.ForecastRunsResponse.Fire
+	35, // 52: clawjob.v1.ForecastRunsResponse.Fire.fire_time:type_name -> google.protobuf.Timestamp
+	35, // 53: clawjob.v1.ForecastRunsResponse.Fire.due_time:type_name -> google.protobuf.Timestamp
+	9,  // 54: clawjob.v1.JobService.CreateJob:input_type -> clawjob.v1.CreateJobRequest
+	10, // 55: clawjob.v1.JobService.GetJob:input_type -> clawjob.v1.GetJobRequest
+	11, // 56: clawjob.v1.JobService.ListJobs:input_type -> clawjob.v1.ListJobsRequest
+	13, // 57: clawjob.v1.JobService.UpdateJob:input_type -> clawjob.v1.UpdateJobRequest
+	14, // 58: clawjob.v1.JobService.DeleteJob:input_type -> clawjob.v1.DeleteJobRequest
+	15, // 59: clawjob.v1.JobService.PauseJob:input_type -> clawjob.v1.PauseJobRequest
+	16, // 60: clawjob.v1.JobService.ResumeJob:input_type -> clawjob.v1.ResumeJobRequest
+	17, // 61: clawjob.v1.JobService.TriggerJob:input_type -> clawjob.v1.TriggerJobRequest
+	18, // 62: clawjob.v1.JobService.PreviewSchedule:input_type -> clawjob.v1.PreviewScheduleRequest
+	20, // 63: clawjob.v1.JobService.ListJobRevisions:input_type -> clawjob.v1.ListJobRevisionsRequest
+	22, // 64: clawjob.v1.JobService.RollbackJob:input_type -> clawjob.v1.RollbackJobRequest
+	23, // 65: clawjob.v1.JobService.BackfillJob:input_type -> clawjob.v1.BackfillJobRequest
+	25, // 66: clawjob.v1.JobService.ForecastRuns:input_type -> clawjob.v1.ForecastRunsRequest
+	5,  // 67: clawjob.v1.JobService.CreateJob:output_type -> clawjob.v1.Job
+	5,  // 68: clawjob.v1.JobService.GetJob:output_type -> clawjob.v1.Job
+	12, // 69: clawjob.v1.JobService.ListJobs:output_type -> clawjob.v1.ListJobsResponse
+	5,  // 70: clawjob.v1.JobService.UpdateJob:output_type -> clawjob.v1.Job
+	37, // 71: clawjob.v1.JobService.DeleteJob:output_type -> google.protobuf.Empty
+	5,  // 72: clawjob.v1.JobService.PauseJob:output_type -> clawjob.v1.Job
+	5,  // 73: clawjob.v1.JobService.ResumeJob:output_type -> clawjob.v1.Job
+	38, // 74: clawjob.v1.JobService.TriggerJob:output_type -> clawjob.v1.Run
+	19, // 75: clawjob.v1.JobService.PreviewSchedule:output_type -> clawjob.v1.PreviewScheduleResponse
+	21, // 76: clawjob.v1.JobService.ListJobRevisions:output_type -> clawjob.v1.ListJobRevisionsResponse
+	5,  // 77: clawjob.v1.JobService.RollbackJob:output_type -> clawjob.v1.Job
+	24, // 78: clawjob.v1.JobService.BackfillJob:output_type -> clawjob.v1.BackfillJobResponse
+	26, // 79: clawjob.v1.JobService.ForecastRuns:output_type -> clawjob.v1.ForecastRunsResponse
+	67, // [67:80] is the sub-list for method output_type
+	54, // [54:67] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_clawjob_v1_job_service_proto_init() }

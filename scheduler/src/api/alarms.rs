@@ -176,8 +176,11 @@ impl AlarmsApi {
             if spec == current.spec {
                 return Ok(rule_to_proto(&current));
             }
-            let now = self.api.clock.now();
             let (id, version) = (current.id, current.version);
+            if request.validate_only {
+                return Ok(rule_to_proto(&AlarmRule { spec, version: version + 1, ..current }));
+            }
+            let now = self.api.clock.now();
             match self.api.store.update_alarm_rule(id, &spec, version, &by, now).await {
                 Ok(rule) => {
                     tracing::info!(rule = rule.resource_name(), by, "alarm rule changed");

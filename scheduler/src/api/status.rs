@@ -260,6 +260,13 @@ impl ApiError {
         error
     }
 
+    /// UNAVAILABLE because the store can't do it now; the cause is for the log.
+    fn storage(reason: &'static str, message: &str, cause: String) -> Self {
+        let mut error = Self::unavailable(reason, message, STORAGE_RETRY_AFTER);
+        error.0.cause = Some(cause);
+        error
+    }
+
     /// UNAUTHENTICATED: no credential, or one that does not hold.
     pub fn unauthenticated(reason: &'static str, message: impl Into<String>) -> Self {
         Self::new(Code::Unauthenticated, reason, message)
@@ -361,15 +368,22 @@ impl From<StoreError> for ApiError {
                 Self::new(Code::AlreadyExists, "EXISTS", format!("{what} exists already"))
             }
             StoreError::Conflict(what) => Self::aborted("CONFLICT", what),
-            StoreError::Unavailable(cause) => {
-                let mut error = Self::unavailable(
-                    "STORAGE_DOWN",
-                    "the scheduler's database is out of reach; repeat the call later",
-                    STORAGE_RETRY_AFTER,
-                );
-                error.0.cause = Some(cause);
-                error
-            }
+            StoreError::Unavailable(cause) => Self::storage(
+                "STORAGE_DOWN",
+                "the scheduler's database is out of reach; repeat the call later",
+                cause,
+            ),
+            StoreError::Full(cause) => Self::storage(
+                "STORAGE_FULL",
+                "the disk of the scheduler's database is full; repeat the call once there is room",
+                cause,
+            ),
+            StoreError::Removed(cause) => Self::storage(
+                "STORAGE_REMOVED",
+                "the scheduler's database files were removed or replaced while it runs, so that \
+                 nothing can be changed; the server's log names the remedy",
+                cause,
+            ),
             StoreError::Corrupt(cause) | StoreError::Internal(cause) => Self::internal(cause),
         }
     }
@@ -481,6 +495,8 @@ mod tests {
             StoreError::Internal("SELECT secret FROM token".into()),
             StoreError::Corrupt("row 7 of token".into()),
             StoreError::Unavailable("postgres://user:password@db".into()),
+            StoreError::Full("postgres://user:password@db".into()),
+            StoreError::Removed("row 7".into()),
         ] {
             let status = Status::from(ApiError::from(error));
             let details = String::from_utf8_lossy(status.details()).into_owned();
@@ -488,6 +504,23 @@ mod tests {
                 assert!(!status.message().contains(secret), "{}", status.message());
                 assert!(!details.contains(secret), "{details}");
             }
+        }
+    }
+
+    #[test]
+    fn a_store_that_can_t_write_is_told_by_what_is_wrong() {
+        let text = String::new;
+        for (error, reason, words) in [
+            (StoreError::Unavailable(text()), "STORAGE_DOWN", "out of reach"),
+            (StoreError::Full(text()), "STORAGE_FULL", "is full"),
+            (StoreError::Removed(text()), "STORAGE_REMOVED", "removed or replaced"),
+        ] {
+            let status = Status::from(ApiError::from(error));
+            assert_eq!(status.code(), Code::Unavailable);
+            assert!(status.message().contains(words), "{}", status.message());
+            let details = status.get_error_details();
+            assert_eq!(details.error_info().expect("ErrorInfo").reason, reason);
+            assert!(details.retry_info().is_some(), "{reason}");
         }
     }
 

@@ -34,6 +34,8 @@ pub struct Fire {
     pub index: usize,
     /// When.
     pub at: DateTime<Utc>,
+    /// When its run is due: later by the job's share of a spread.
+    pub due: DateTime<Utc>,
     /// The zone of the schedule that names it.
     pub time_zone: String,
 }
@@ -90,8 +92,9 @@ pub fn fires(
     {
         let coming = &jobs[index];
         let named = coming.next(at - TimeDelta::milliseconds(1));
+        let due = plan::due_at(&coming.job, &coming.compiled, at);
         let time_zone = named.map(|(_, schedule)| schedule.time_zone().to_owned());
-        found.push(Fire { index, at, time_zone: time_zone.unwrap_or_default() });
+        found.push(Fire { index, at, due, time_zone: time_zone.unwrap_or_default() });
         let next = coming.next(at).filter(|(at, _)| *at < end);
         heap.extend(next.map(|(at, _)| Reverse((at, index))));
     }

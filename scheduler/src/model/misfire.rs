@@ -100,7 +100,8 @@ pub fn gap(missed: &Missed, made_up: &[DateTime<Utc>]) -> Option<Gap> {
     })
 }
 
-/// The line that a SKIPPED row of the gap shows.
+/// The line that a SKIPPED row of the gap shows. It names no cause: whether the scheduler was down,
+/// suspended, or had no database or room to write, is in the server's log and not in its memory.
 pub fn explain(spec: &JobSpec, gap: &Gap) -> String {
     let count = if gap.more {
         format!("more than {} fire times were", gap.count)
@@ -116,7 +117,7 @@ pub fn explain(spec: &JobSpec, gap: &Gap) -> String {
             "the misfire policy FIRE_ALL makes up for the newest within its bounds only"
         }
     };
-    format!("{count} missed while no scheduler was serving; {policy}")
+    format!("{count} not served in time; {policy}")
 }
 
 fn age(now: DateTime<Utc>, at: DateTime<Utc>) -> Duration {

@@ -154,6 +154,18 @@ pub fn spread_offset(job: &Job, schedule: &Compiled) -> TimeDelta {
     TimeDelta::from_std(offset.min(SPREAD_MAX)).unwrap_or_default()
 }
 
+/// When the run of a fire time is due: later by the spread of the schedule that names it, the
+/// shortest if several do.
+pub fn due_at(job: &Job, compiled: &[Arc<Compiled>], fire_at: DateTime<Utc>) -> DateTime<Utc> {
+    if !compiled.iter().any(|schedule| schedule.is_spread()) {
+        return fire_at;
+    }
+    let before = fire_at - TimeDelta::milliseconds(1);
+    let names = |c: &&Arc<Compiled>| c.next_fire(before, job.created_at) == Some(fire_at);
+    let offsets = compiled.iter().filter(names).map(|schedule| spread_offset(job, schedule));
+    fire_at + offsets.min().unwrap_or_default()
+}
+
 /// The run of one fire time of the job's schedule.
 pub fn planned_run(job: &Job, fire_at: DateTime<Utc>, due_at: DateTime<Utc>) -> NewRun {
     NewRun {

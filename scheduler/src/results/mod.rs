@@ -37,7 +37,7 @@ use crate::{
         job::JobSpec,
         run::{OpenRun, RunState},
     },
-    store::{SharedStore, StoreError},
+    store::SharedStore,
     telemetry::metrics::metrics,
 };
 use acks::Acks;
@@ -188,9 +188,9 @@ impl Results {
         loop {
             match op().await {
                 Ok(answer) => return Ok(answer),
-                Err(StoreError::Unavailable(fault)) if !self.stop.is_cancelled() => {
+                Err(fault) if fault.passes() && !self.stop.is_cancelled() => {
                     metrics().store_errors.inc();
-                    tracing::warn!(what, fault, "the store is out of reach; trying again");
+                    tracing::warn!(what, %fault, "the store can't be written; trying again");
                     tokio::select! {
                         () = self.clock.wait(wait) => {}
                         () = self.stop.cancelled() => {}

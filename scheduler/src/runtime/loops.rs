@@ -201,7 +201,7 @@ impl Loops {
     }
 
     /// Follows up the ends of runs, at once when told of one.
-    pub(super) async fn follow(self, follower: Follower, stop: CancellationToken) {
+    pub(super) async fn follow(self, mut follower: Follower, stop: CancellationToken) {
         let mut hints = self.store.hints();
         let mut failing = false;
         loop {

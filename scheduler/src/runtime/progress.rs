@@ -87,14 +87,16 @@ impl Watch {
         }
         let age = self.progress.age(self.clock.elapsed());
         metrics().progress_age.set(age.as_secs_f64());
-        let stalled = age >= STALLED_AFTER;
+        let storage = self.store.check_storage().await;
+        let stalled = age >= STALLED_AFTER || storage.is_err();
         if stalled != self.health.is_stalled() {
-            match stalled {
-                true => tracing::error!(
+            match (stalled, storage) {
+                (true, Err(fault)) => tracing::error!("not ready: {fault}"),
+                (true, Ok(())) => tracing::error!(
                     seconds = age.as_secs(),
                     "scheduling makes no progress: this node is not ready until it goes on"
                 ),
-                false => tracing::info!("scheduling makes progress again"),
+                (false, _) => tracing::info!("scheduling makes progress again"),
             }
             self.health.set_stalled(stalled).await;
         }

@@ -1,6 +1,6 @@
 //! The configuration as each part takes it.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow};
 use chrono::{DateTime, Utc};
@@ -13,7 +13,7 @@ use crate::{
     },
     api::{
         ApiSettings,
-        auth::SignInTimes,
+        auth::{ADMIN_TOKEN_FILE, SignInTimes},
         listen::{ListenSettings, Port},
         tls::TlsFiles,
     },
@@ -108,7 +108,10 @@ pub(super) fn lost_rules(config: &Config) -> LostRules {
 
 pub(super) async fn open_store(config: &Config) -> Result<SharedStore> {
     match &config.database {
-        None => Ok(SqliteStore::open(&config.data_dir)?),
+        None => {
+            refuse_lost_database(&config.data_dir)?;
+            Ok(SqliteStore::open(&config.data_dir)?)
+        }
         Some(url) => {
             let settings = PostgresConfig {
                 url: url.clone(),
@@ -119,6 +122,19 @@ pub(super) async fn open_store(config: &Config) -> Result<SharedStore> {
             Ok(PostgresStore::connect(settings).await.with_context(named)?)
         }
     }
+}
+
+/// An admin token says that there was a database: to begin with an empty one unasked would look like
+/// a start that went well, and overwrite the token.
+fn refuse_lost_database(dir: &Path) -> Result<()> {
+    if SqliteStore::is_in(dir) || !dir.join(ADMIN_TOKEN_FILE).exists() {
+        return Ok(());
+    }
+    let dir = dir.display();
+    Err(anyhow!(
+        "data directory {dir} holds {ADMIN_TOKEN_FILE} but no database: put the database's files \
+         back from a backup, or, to begin with an empty one, move {dir}/{ADMIN_TOKEN_FILE} away"
+    ))
 }
 
 pub(super) fn tls(config: &Config) -> Option<TlsFiles> {

@@ -76,12 +76,26 @@ pub enum StoreError {
     /// The database can't be reached or is too slow; worth another try.
     #[error("database unavailable: {0}")]
     Unavailable(String),
+    /// The database has no room left to write; reads may go on.
+    #[error("the database's disk is full: {0}")]
+    Full(String),
+    /// The database's files were taken away from under this process: what it would write now would
+    /// be gone with its end.
+    #[error("{0}")]
+    Removed(String),
     /// A stored value can't be read.
     #[error("stored data is damaged: {0}")]
     Corrupt(String),
     /// A fault of the program or the schema.
     #[error("internal store error: {0}")]
     Internal(String),
+}
+
+impl StoreError {
+    /// Whether the same operation may go well later, without a change of what it does.
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Full(_) | Self::Removed(_))
+    }
 }
 
 /// Result of a store operation.
@@ -138,6 +152,12 @@ pub trait Store:
 
     /// The database's clock; used to measure the node's offset and round trip.
     async fn database_time(&self) -> Result<DateTime<Utc>>;
+
+    /// Whether what is written would last: `Removed` once the database's files are not where this
+    /// process opened them. A database server looks after that by itself.
+    async fn check_storage(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Named bytes made once per cluster: returns what is stored under `name`, storing `fresh` if
     /// nothing is (page-token key, cluster id).
@@ -251,9 +271,9 @@ pub trait Store:
 
     // ---- what follows from an end ------------------------------------------------------------
 
-    /// Ends that wait to be followed up, oldest first, at most `limit`. They stay until they are
-    /// settled.
-    async fn end_events(&self, limit: u32) -> Result<Vec<EndEvent>>;
+    /// Ends that wait to be followed up, oldest first, at most `limit`, without those in `aside`.
+    /// They stay until they are settled.
+    async fn end_events(&self, limit: u32, aside: &[u64]) -> Result<Vec<EndEvent>>;
 
     /// Takes the events away and writes what follows from them, in one transaction. An event that
     /// somebody else has settled, or is settling just now, is left out with all its effects: each

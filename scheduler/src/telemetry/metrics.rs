@@ -20,7 +20,7 @@ type Float = Gauge<f64, AtomicU64>;
 pub type Row = (&'static str, &'static str, &'static str);
 
 /// Every metric there is.
-pub const METRICS: [Row; 23] = [
+pub const METRICS: [Row; 24] = [
     ("fires", "", "Runs that schedules made"),
     ("missed_fires", "", "Fire times that passed unserved and were settled by the misfire policy"),
     ("dispatches", "", "Runs sent to executors"),
@@ -39,6 +39,7 @@ pub const METRICS: [Row; 23] = [
     ("jobs", "", "Jobs in the owner's memory"),
     ("clock_offset", "seconds", "The database's clock minus this machine's"),
     ("api_requests", "", "API requests by method and status code"),
+    ("ends_aside", "", "Ends of runs that can't be followed up and are tried again later"),
     ("alarms", "", "Alarms raised, by condition"),
     ("alarm_deliveries", "", "Tries to deliver alarms, by outcome: delivered, failed, given_up"),
     ("alarms_owed", "", "Deliveries of alarms that are owed"),
@@ -105,6 +106,7 @@ pub struct Metrics {
     pub jobs: Gauge,
     pub clock_offset: Float,
     pub api_requests: Family<RequestLabel, Counter>,
+    pub ends_aside: Gauge,
     pub alarms: Family<ConditionLabel, Counter>,
     pub alarm_deliveries: Family<OutcomeLabel, Counter>,
     pub alarms_owed: Gauge,
@@ -142,6 +144,7 @@ impl Metrics {
             jobs: Gauge::default(),
             clock_offset: Float::default(),
             api_requests: Family::default(),
+            ends_aside: Gauge::default(),
             alarms: Family::default(),
             alarm_deliveries: Family::default(),
             alarms_owed: Gauge::default(),
@@ -172,7 +175,7 @@ impl Metrics {
         }
         put!(fires missed_fires dispatches lateness run_ends retries open_runs queue_age sessions
             sessions_opened frames_ignored batch_rows database_latency store_errors partitions jobs
-            clock_offset api_requests alarms alarm_deliveries alarms_owed alarm_age progress_age);
+            clock_offset api_requests ends_aside alarms alarm_deliveries alarms_owed alarm_age progress_age);
     }
 
     /// Counts one batch of an operation.

@@ -104,7 +104,7 @@ impl Trigger {
                 job = %job.resource_name(),
                 missed = missed.len(),
                 made_up = made_up.len(),
-                "fire times were missed while no scheduler was serving"
+                "fire times were not served in time"
             );
         }
         Ok(true)

@@ -11,7 +11,7 @@ use clawjob_scheduler::{
     },
     model::{
         alarm::{Alarm, AlarmCondition, AlarmRuleSpec, Channel, JobField, JobTest, Webhook},
-        job::{JobSpec, LostPolicy, OverlapPolicy},
+        job::{JobSpec, LostPolicy, OverlapPolicy, Placement},
         retry::RetryPolicy,
         run::{RunExtra, RunState},
     },
@@ -122,6 +122,44 @@ async fn x41_three_retries_after_1_5_and_20_minutes_are_one_run_and_give_one_ala
     assert_eq!(body["run"], format!("apps/day/runs/{run}"));
     assert_eq!((&body["state"], &body["attempts"]), (&"FAILED".into(), &4.into()));
     assert_eq!(body["failure"]["code"], "BOOM");
+    assert_eq!(alarms(&world).await.len(), 1);
+}
+
+/// Two shards fail, one is lost with its executor; only the whole tells, and that once.
+#[tokio::test]
+async fn a_sharded_run_gives_one_alarm_by_its_parent_and_its_shards_none() {
+    let mut world = World::new(at(NOON)).await;
+    let receiver = WebReceiver::start().await;
+    for condition in AlarmCondition::ALL {
+        watch(&world, "bad", condition, &receiver).await;
+    }
+    let spec = JobSpec {
+        placement: Placement { shard_total: 4, ..Placement::default() },
+        overlap: OverlapPolicy::Allow,
+        lost_policy: LostPolicy::Fail,
+        ..JobSpec::default()
+    };
+    let job = world.job("bad", spec).await;
+    let script = |command: &RunCommand, _| match command.shard_index {
+        0 | 1 => Act::fail(TimeDelta::seconds(1), "BOOM"),
+        2 => Act::succeed(TimeDelta::seconds(20)),
+        _ => Act::Forever,
+    };
+    world.worker("one", 8, Box::new(script)).await;
+    let failed = world.trigger(&job, RunExtra::default()).await;
+    world.pass(TimeDelta::seconds(30)).await;
+    let mut courier = courier(&world);
+    deliver(&world, &mut courier).await;
+    assert_eq!(receiver.posted().len(), 0, "a shard goes on");
+    world.lose("one");
+    world.pass(TimeDelta::minutes(3)).await;
+    deliver(&world, &mut courier).await;
+    assert_eq!(world.run(failed).await.run.state, RunState::Lost);
+    let posted = receiver.posted();
+    let [posted] = &posted[..] else { panic!("{posted:?}") };
+    let body = posted.json();
+    assert_eq!(body["run"], format!("apps/day/runs/{failed}"));
+    assert_eq!(body["state"], "LOST");
     assert_eq!(alarms(&world).await.len(), 1);
 }
 

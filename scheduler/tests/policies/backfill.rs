@@ -7,7 +7,7 @@ use clawjob_scheduler::{
     model::{
         backfill::BackfillGroup,
         ids::RunId,
-        job::{Job, JobSpec, MisfirePolicy, OverlapPolicy},
+        job::{Job, JobSpec, MisfirePolicy, OverlapPolicy, Placement},
         run::{NewRun, RunExtra, RunRecord, RunState, TriggerKind},
         schedule::{Schedule, Trigger},
     },
@@ -40,6 +40,7 @@ async fn backfill(world: &World, job: &Job, count: i64, at_once: u32) -> Backfil
         due_at: now,
         extra: Some(Box::new(RunExtra {
             backfill: Some(BackfillGroup { first, at_once }),
+            follow: job.spec.follow(),
             ..RunExtra::default()
         })),
     };
@@ -71,7 +72,7 @@ fn together(
 
 #[tokio::test]
 async fn a_backfill_keeps_to_its_number_at_once_and_takes_no_fire_time_from_the_schedule() {
-    for overlap in [OverlapPolicy::Skip, OverlapPolicy::Queue] {
+    for overlap in [OverlapPolicy::Skip, OverlapPolicy::Queue, OverlapPolicy::Replace] {
         let mut world = World::new(at("2026-06-10T12:00:00Z")).await;
         world.steady("one", 50, sec(3)).await;
         let job = world.job("a", every(10, overlap)).await;
@@ -120,6 +121,35 @@ async fn where_overlap_is_allowed_a_backfill_runs_beside_the_schedule() {
     for one in spans.iter().filter(|one| one.0) {
         assert!(spans.iter().filter(|o| o.0 && together(one, o)).count() <= 3);
     }
+}
+
+#[tokio::test]
+async fn a_sharded_job_is_backfilled_by_whole_runs_one_after_the_other() {
+    let mut world = World::new(at("2026-06-10T12:00:00Z")).await;
+    world.steady("one", 50, sec(3)).await;
+    let placement = Placement { shard_total: 3, ..Placement::default() };
+    let spec = JobSpec { placement, ..every(600, OverlapPolicy::Skip) };
+    let job = world.job("a", spec).await;
+    world.pass(sec(5)).await;
+    assert_eq!(backfill(&world, &job, 4, 1).await, Backfilled { made: 4, had_run: 0 });
+    world.pass(sec(60)).await;
+    let runs = world.runs_of(&job).await;
+    let (parents, shards): (Vec<_>, Vec<_>) = runs.iter().partition(|r| r.run.parent().is_none());
+    assert_eq!((parents.len(), shards.len()), (4, 12));
+    assert!(runs.iter().all(|run| run.run.state == RunState::Succeeded));
+    let mut spans: Vec<_> = parents
+        .iter()
+        .map(|parent| {
+            let own = shards.iter().filter(|shard| shard.run.parent() == Some(parent.run.id));
+            let told: Vec<_> = own.map(|shard| &world.ledger[&shard.run.id][0]).collect();
+            let fires = told.iter().map(|told| told.command.fire_time.expect("one").seconds);
+            assert!(fires.clone().all(|fire| fire == parent.run.fire_at.timestamp()));
+            let begin = told.iter().map(|told| told.at).min();
+            (begin.expect("three"), told.iter().filter_map(|told| told.ended).max().expect("ends"))
+        })
+        .collect();
+    spans.sort_unstable();
+    assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "one at once: {spans:?}");
 }
 
 #[tokio::test]

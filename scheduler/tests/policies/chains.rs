@@ -243,3 +243,28 @@ async fn a_chain_goes_on_link_by_link_and_outlives_a_crash_between_end_and_start
     assert_eq!(last.run.extra.expect("a cause").caused_by, Some(two[0]));
     assert_eq!(last.run.state, RunState::Succeeded);
 }
+
+/// More of them than one batch holds; they are tried again, and go through once they can.
+#[tokio::test]
+async fn ends_that_can_t_be_followed_up_do_not_block_those_behind_them() {
+    let (mut world, good, bad) = world().await;
+    let spec = JobSpec { overlap: OverlapPolicy::Allow, ..starts(&[&good], &[]) };
+    let job = world.job("first", spec).await;
+    let after = world.job("last", starts(&[&bad], &[])).await;
+    world.steady("steady", 400, TimeDelta::seconds(1)).await;
+    world.flaky.damage_ends_up_to(300);
+    for _ in 0..6 {
+        for _ in 0..50 {
+            world.trigger(&job, RunExtra::default()).await;
+        }
+        world.pass(TimeDelta::seconds(5)).await;
+    }
+    let ran = started(&world, &job).await;
+    assert!(ran.iter().all(|run| run.run.state == RunState::Succeeded) && ran.len() == 300);
+    world.trigger(&after, RunExtra::default()).await;
+    world.pass(TimeDelta::seconds(10)).await;
+    assert_eq!(started(&world, &bad).await.len(), 1, "the end behind them");
+    world.flaky.damage_ends_up_to(0);
+    world.pass(TimeDelta::minutes(6)).await;
+    assert_eq!(started(&world, &good).await.len(), 300, "each of them in the end");
+}

@@ -64,7 +64,7 @@ fn decided(
             }
             ([one], _) => {
                 assert_eq!(one.run.state, RunState::Skipped, "{fire}");
-                assert!(one.run.message.contains("missed"), "{}", one.run.message);
+                assert!(one.run.message.contains("not served in time"), "{}", one.run.message);
                 skipped.insert(*fire);
             }
             ([], 1) => {

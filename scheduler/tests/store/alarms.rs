@@ -65,7 +65,7 @@ async fn ended(f: &Fixture, job: &Job, seconds: i64, to: RunState) -> RunId {
 }
 
 async fn events(f: &Fixture) -> Vec<EndEvent> {
-    f.store.end_events(100).await.expect("events")
+    f.store.end_events(100, &[]).await.expect("events")
 }
 
 async fn facts(f: &Fixture, run: RunId) -> EndedRun {

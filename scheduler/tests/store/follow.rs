@@ -42,7 +42,7 @@ async fn end(f: &Fixture, attempt: AttemptRef, to: RunState) {
 }
 
 async fn events(f: &Fixture) -> Vec<EndEvent> {
-    f.store.end_events(100).await.expect("events")
+    f.store.end_events(100, &[]).await.expect("events")
 }
 
 /// An event of a run that ended well and starts others.

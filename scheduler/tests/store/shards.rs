@@ -41,7 +41,7 @@ async fn end(f: &Fixture, shard: AttemptRef, to: RunState) {
 
 /// Settles whatever waits.
 async fn settle(f: &Fixture) -> Settled {
-    let events = f.store.end_events(1_000).await.expect("events");
+    let events = f.store.end_events(1_000, &[]).await.expect("events");
     let followups: Vec<Followup> = events
         .iter()
         .map(|event| Followup {

@@ -6,7 +6,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -46,13 +46,15 @@ pub struct Flaky {
     down: AtomicBool,
     deaf: AtomicBool,
     failing: Mutex<&'static str>,
+    damaged: AtomicU64,
 }
 
 impl Flaky {
     /// A store that works.
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
         let (down, deaf) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { inner, down, deaf, failing: Mutex::default() })
+        let (failing, damaged) = (Mutex::default(), AtomicU64::new(0));
+        Arc::new(Self { inner, down, deaf, failing, damaged })
     }
 
     /// Every operation fails from now on, or works again.
@@ -68,6 +70,11 @@ impl Flaky {
     /// The next dispatch is written, but its answer is lost on its way.
     pub fn lose_next_dispatch(&self) {
         self.deaf.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends of runs up to this event can't be settled.
+    pub fn damage_ends_up_to(&self, seq: u64) {
+        self.damaged.store(seq, Ordering::Relaxed);
     }
 
     fn answer<T>(&self, operation: &str, answer: Result<T>) -> Result<T> {
@@ -142,6 +149,15 @@ forward! {
         async fn close(&self) {
             self.inner.close().await;
         }
+
+        async fn settle_ends(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<Settled> {
+            self.check("settle_ends")?;
+            let damaged = self.damaged.load(Ordering::Relaxed);
+            if followups.iter().any(|followup| followup.seq <= damaged) {
+                return Err(StoreError::Corrupt("the test has damaged it".to_owned()));
+            }
+            self.inner.settle_ends(followups, now).await
+        }
     }
     async fn database_time(&self) -> Result<DateTime<Utc>>;
     async fn cluster_secret(&self, name: &str, fresh: Vec<u8>) -> Result<Vec<u8>>;
@@ -168,8 +184,7 @@ forward! {
     async fn open_runs(&self, runs: &[RunId]) -> Result<Vec<OpenRun>>;
     async fn explain_waiting(&self, runs: &[(RunId, String)]) -> Result<()>;
     async fn record_late(&self, late: &[LateResult]) -> Result<()>;
-    async fn end_events(&self, limit: u32) -> Result<Vec<EndEvent>>;
-    async fn settle_ends(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<Settled>;
+    async fn end_events(&self, limit: u32, aside: &[u64]) -> Result<Vec<EndEvent>>;
     async fn save_progress(&self, progress: &[ProgressRow]) -> Result<()>;
     async fn load_checkpoints(&self, runs: &[RunId]) -> Result<Vec<(RunId, clawjob_scheduler::model::Payload)>>;
     async fn append_logs(&self, chunks: &[LogAppend], now: DateTime<Utc>) -> Result<Vec<u64>>;

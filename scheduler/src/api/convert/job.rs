@@ -29,6 +29,8 @@ pub const OUTPUT_ONLY: &[&str] = &[
     "pause_until_time",
     "problem",
     "update_by",
+    "pause_reason",
+    "next_due_time",
 ];
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -215,6 +217,7 @@ pub fn to_proto(job: &Job) -> pb::Job {
         update_time: Some(time::instant_to_proto(job.updated_at)),
         next_fire_time: job.next_fire_at.map(time::instant_to_proto),
         pause_until_time: job.pause_until.map(time::instant_to_proto),
+        pause_reason: job.pause_reason.clone(),
         problem: job.problem.clone(),
         update_by: job.updated_by.clone(),
         ..spec_to_proto(&job.spec)

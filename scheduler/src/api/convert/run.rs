@@ -63,7 +63,7 @@ fn basic(record: &RunRecord, now: DateTime<Utc>) -> pb::Run {
         traceparent: traceparent(run.attempt_ref()),
         labels: extra.labels.into_iter().collect(),
         etag: etag::of_run(run),
-        state_message: run.message.clone(),
+        state_message: state_message(run, now),
         next_attempt_time: waits.then(|| time::instant_to_proto(run.due_at)),
         due_time: Some(time::instant_to_proto(run.due_at)),
         executor: run.executor.as_deref().map(|id| names::executor(app, id)).unwrap_or_default(),
@@ -72,6 +72,20 @@ fn basic(record: &RunRecord, now: DateTime<Utc>) -> pb::Run {
         missed_count: record.missed_count,
         missed_until_time: record.missed_until.map(time::instant_to_proto),
         ..pb::Run::default()
+    }
+}
+
+/// Why the run is in its state. That one of a backfill waits for its turn is written nowhere.
+fn state_message(run: &OpenRun, now: DateTime<Utc>) -> String {
+    let backfill = run.extra.as_ref().and_then(|extra| extra.backfill);
+    let unsent = run.fence == 0 && shown_state(run, now) == pb::RunState::Queued;
+    match backfill {
+        Some(group) if unsent && run.message.is_empty() => format!(
+            "waits for its turn: the backfill runs {} at once, and none beside other runs of a job \
+             whose overlap policy is not ALLOW",
+            group.at_once.max(1)
+        ),
+        _ => run.message.clone(),
     }
 }
 

@@ -38,7 +38,11 @@ pub fn duration(
     }
     bad.invalid(
         field,
-        format!("must be a duration from {:?} to {}", bounds.start(), in_words(*bounds.end())),
+        format!(
+            "must be a duration from {} to {}",
+            in_words(*bounds.start()),
+            in_words(*bounds.end())
+        ),
     );
     None
 }
@@ -70,6 +74,7 @@ pub fn duration_to_proto(duration: Duration) -> prost_types::Duration {
 fn in_words(duration: Duration) -> String {
     const DAY: u64 = 24 * 3600;
     match duration.as_secs() {
+        _ if duration.is_zero() => "0s".to_owned(),
         seconds if seconds >= 2 * DAY && seconds % DAY == 0 => format!("{} days", seconds / DAY),
         seconds if seconds >= 3600 && seconds % 3600 == 0 => format!("{} h", seconds / 3600),
         _ => format!("{duration:?}"),
@@ -97,6 +102,7 @@ mod tests {
         let message = bad.finish().expect_err("ten faults").message().to_owned();
         assert_eq!(message.matches("at: ").count(), 5, "{message}");
         assert_eq!(message.matches("from 1s to 24 h").count(), 5, "{message}");
+        assert_eq!(in_words(Duration::ZERO), "0s");
     }
 
     #[test]

@@ -98,7 +98,12 @@ pub(in crate::api) fn shown(job: &Job, now: DateTime<Utc>) -> pb::Job {
             Err(faults) => shown.problem = plan::in_words(faults.iter().map(|(_, fault)| fault)),
         }
     }
-    convert::job::to_proto(&shown)
+    // Most jobs have no spread, and need not be compiled for it.
+    let spread = job.spec.schedules.iter().any(|schedule| !schedule.spread.is_zero());
+    let compiled = spread.then(|| plan::compile_all(job).ok()).flatten().unwrap_or_default();
+    let due = shown.next_fire_at.map(|at| plan::due_at(job, &compiled, at));
+    let next_due_time = due.map(convert::time::instant_to_proto);
+    pb::Job { next_due_time, ..convert::job::to_proto(&shown) }
 }
 
 /// The state of a job whose schedules begin anew: expired when none of them fires any more.

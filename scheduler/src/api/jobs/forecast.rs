@@ -107,6 +107,7 @@ impl JobsService {
             pb::forecast_runs_response::Fire {
                 job: job.resource_name(),
                 fire_time: Some(time::instant_to_proto(fire.at)),
+                due_time: Some(time::instant_to_proto(fire.due)),
                 time_zone: fire.time_zone,
                 handler: job.spec.handler.clone(),
             }
@@ -184,12 +185,19 @@ fn window(
     now: DateTime<Utc>,
     bad: &mut Violations,
 ) -> (DateTime<Utc>, DateTime<Utc>) {
-    let mut instant = |field: &str, value: &Option<prost_types::Timestamp>| {
-        value.as_ref().and_then(|value| time::instant(field, value, bad))
+    let mut instant = |field: &str, value: &Option<prost_types::Timestamp>| match value {
+        Some(value) => time::instant(field, value, bad).map(Some),
+        None => Some(None),
     };
-    let start = instant("start_time", &request.start_time).unwrap_or(now).max(now);
+    let start = instant("start_time", &request.start_time);
     let end = instant("end_time", &request.end_time);
-    let end = end.unwrap_or_else(|| start.checked_add_signed(WINDOW_DEFAULT).unwrap_or(start));
+    // What can't be read has its fault already, and says nothing about the other.
+    let (Some(start), Some(end)) = (start, end) else { return (now, now) };
+    let start = start.unwrap_or(now).max(now);
+    let Some(end) = end.or_else(|| start.checked_add_signed(WINDOW_DEFAULT)) else {
+        bad.invalid("start_time", "leaves no room for a window; give an earlier one");
+        return (start, start);
+    };
     if end <= start {
         bad.invalid("end_time", format!("is not after {start}; what is to come is shown"));
     } else if end - start > WINDOW_MAX {

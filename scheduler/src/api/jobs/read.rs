@@ -17,7 +17,7 @@ use crate::{
         forecast::Crowd,
         ids::JobId,
         job::Job,
-        schedule::{PREVIEW_COUNT_MAX, Preview, Schedule, Trigger, preview_with},
+        schedule::{Compiled, PREVIEW_COUNT_MAX, Preview, Schedule, Trigger, preview_with},
     },
     store::ops::{Condition, JobKey, JobOrder, JobQuery, RunQuery, Scheduled},
 };
@@ -146,6 +146,10 @@ impl JobsService {
             }
         };
         let after = request.after.as_ref().and_then(|at| time::instant("after", at, &mut bad));
+        let job = match request.job.as_str() {
+            "" => None,
+            job => names::parse_job("job", job, &mut bad),
+        };
         let Some(given) = &request.schedule else {
             bad.invalid("schedule", "is missing; give a schedule with cron, interval or at");
             return Err(bad.finish().err().unwrap_or_else(|| ApiError::internal("no schedule")));
@@ -173,7 +177,13 @@ impl JobsService {
         {
             preview.warnings.push(in_words(&crowd, at, &schedule));
         }
+        let compiled = schedule.compile_with(&calendars).ok().filter(Compiled::is_spread);
+        let offset = job.zip(compiled).map(|(name, compiled)| compiled.spread_offset(&name.job));
+        let due = offset
+            .into_iter()
+            .flat_map(|offset| preview.fire_times.iter().map(move |at| *at + offset));
         Ok(pb::PreviewScheduleResponse {
+            due_times: due.map(time::instant_to_proto).collect(),
             fire_times: preview.fire_times.into_iter().map(time::instant_to_proto).collect(),
             warnings: preview.warnings,
             cron_dialect: schedule::dialect_to_proto(preview.dialect) as i32,

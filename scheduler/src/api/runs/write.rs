@@ -12,7 +12,7 @@ use crate::{
         convert::{self, names, time},
         jobs::REASON_MAX,
         request_id,
-        status::{ApiError, ApiResult, Kind, Violations},
+        status::{ApiError, ApiResult, Violations},
         validate,
     },
     model::{
@@ -86,12 +86,14 @@ impl RunsService {
             return Err(ApiError::precondition("RUN_NOT_ENDED", "RUN_STATE", &request.name, why));
         }
         let job_name = names::job(&before.app_name, &before.job_name);
-        let found = self.api.store.get_job(&before.app_name, &before.job_name).await;
-        let job = found.map_err(|e| ApiError::of_store(Kind::Job, &job_name, e))?;
-        if job.id != before.run.job {
-            let why = "its job was deleted; another one has its name now";
-            return Err(ApiError::precondition("JOB_DELETED", "JOB", &job_name, why));
-        }
+        let deleted = |why| ApiError::precondition("JOB_DELETED", "JOB", &job_name, why);
+        let gone = || deleted("its job was deleted, and its runs can't be run again");
+        let job = match self.api.store.get_job(&before.app_name, &before.job_name).await {
+            Ok(job) if job.id == before.run.job => job,
+            Ok(_) => return Err(deleted("its job was deleted; another one has its name now")),
+            Err(StoreError::NotFound(_)) => return Err(gone()),
+            Err(fault) => return Err(fault.into()),
+        };
         let params = match params {
             Some(params) => Some(params),
             None => self.params_of(&before, job.revision).await?,
@@ -125,7 +127,8 @@ impl RunsService {
         let created = self.api.store.create_run(&run, key.as_ref(), now).await;
         let id = created.map_err(|error| match error {
             StoreError::Conflict(_) => request_id::reused(&request.request_id),
-            error => ApiError::of_store(Kind::Job, &job_name, error),
+            StoreError::NotFound(_) => gone(),
+            error => error.into(),
         })?;
         let record = self.api.store.get_run(id).await?;
         let mut runs = show(&self.api, vec![record], true, now).await?;

@@ -126,9 +126,10 @@ fn plan(trigger: &Trigger) -> Result<Plan, Vec<ScheduleError>> {
 fn period_millis(field: &'static str, period: Duration) -> Result<i64, Vec<ScheduleError>> {
     let bounded = (PERIOD_MIN..=PERIOD_MAX).contains(&period);
     whole_millis(period).filter(|_| bounded).ok_or_else(|| {
-        let message = format!(
-            "{period:?} is outside the bounds; use whole milliseconds from 1 s to 366 days"
-        );
+        // Debug's word for nothing is 0ns.
+        let shown = if period.is_zero() { "0s".to_owned() } else { format!("{period:?}") };
+        let message =
+            format!("{shown} is outside the bounds; use whole milliseconds from 1 s to 366 days");
         vec![ScheduleError::new(field, Reason::OutOfRange, message)]
     })
 }

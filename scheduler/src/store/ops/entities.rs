@@ -195,7 +195,7 @@ pub struct JobChange {
     pub restart_schedule: bool,
     /// Why the job can't fire, as found out by the owner.
     pub problem: Option<String>,
-    /// Who.
+    /// Who. Empty for what the scheduler does by itself: who changed the job last, and when, stays.
     pub updated_by: String,
 }
 
@@ -212,8 +212,10 @@ impl JobChange {
     /// The job as it is after the change; `jobs_version` and the like are the store's own.
     pub fn applied(&self, mut job: Job, now: DateTime<Utc>) -> Job {
         job.version += 1;
-        job.updated_at = now;
-        job.updated_by.clone_from(&self.updated_by);
+        if !self.updated_by.is_empty() {
+            job.updated_at = now;
+            job.updated_by.clone_from(&self.updated_by);
+        }
         job.next_fire_at = None;
         if let Some(problem) = &self.problem {
             job.problem.clone_from(problem);

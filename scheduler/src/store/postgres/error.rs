@@ -16,6 +16,7 @@ pub(super) fn db(error: Error) -> StoreError {
     };
     let text = format!("{} ({})", fault.message(), fault.code().code());
     match fault.code() {
+        code if *code == SqlState::DISK_FULL => StoreError::Full(text),
         code if is_passing(code) => StoreError::Unavailable(text),
         code if *code == SqlState::UNIQUE_VIOLATION => {
             StoreError::AlreadyExists(fault.detail().unwrap_or(fault.message()).to_owned())

@@ -27,11 +27,16 @@ use crate::{
     },
 };
 
-pub(super) async fn end_events(store: &PostgresStore, limit: u32) -> Result<Vec<EndEvent>> {
+pub(super) async fn end_events(
+    store: &PostgresStore,
+    limit: u32,
+    aside: &[u64],
+) -> Result<Vec<EndEvent>> {
     let sql = "SELECT seq, run_id, job_id, app_id, revision, trigger, state, fire_at, ended_at,
             extra::text
-        FROM end_event ORDER BY seq LIMIT $1";
-    let found = query(&store.hot().await?, sql, &[&i64::from(limit)]).await?;
+        FROM end_event WHERE seq <> ALL($2) ORDER BY seq LIMIT $1";
+    let aside: Vec<i64> = aside.iter().map(|seq| big(*seq)).collect();
+    let found = query(&store.hot().await?, sql, &[&i64::from(limit), &aside]).await?;
     found.iter().map(end_event).collect()
 }
 

@@ -310,8 +310,8 @@ impl Store for PostgresStore {
         runs::record_late(self, late).await
     }
 
-    async fn end_events(&self, limit: u32) -> Result<Vec<EndEvent>> {
-        follow::end_events(self, limit).await
+    async fn end_events(&self, limit: u32, aside: &[u64]) -> Result<Vec<EndEvent>> {
+        follow::end_events(self, limit, aside).await
     }
 
     async fn settle_ends(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<Settled> {

@@ -7,7 +7,7 @@ use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::{
     alarms, owner,
-    rows::{count, counted, from_json_opt, get_at, get_payload, get_run_id, word},
+    rows::{count, counted, from_json_opt, get_at, get_payload, get_run_id, json, word},
     shards,
     writer::{Tx, all, find},
 };
@@ -65,11 +65,12 @@ impl<'a> Events<'a> {
 }
 
 /// Ends that wait, oldest first.
-pub(super) fn end_events(conn: &Connection, limit: u32) -> Result<Vec<EndEvent>> {
+pub(super) fn end_events(conn: &Connection, limit: u32, aside: &[u64]) -> Result<Vec<EndEvent>> {
     let sql = "SELECT seq, run_id, job_id, app_id, revision, trigger, state, fire_at, ended_at,
                    extra
-               FROM end_event ORDER BY seq LIMIT ?1";
-    all(conn, sql, [limit], end_event)
+               FROM end_event WHERE seq NOT IN (SELECT value FROM json_each(?2))
+               ORDER BY seq LIMIT ?1";
+    all(conn, sql, params![limit, json(&aside)?], end_event)
 }
 
 fn end_event(row: &Row<'_>) -> rusqlite::Result<EndEvent> {

@@ -12,7 +12,7 @@ use crate::store::{Result, StoreError};
 /// Held by the server that uses the directory; its text is that server's process id.
 const LOCK_FILE: &str = "clawjob.lock";
 /// The database.
-const DATABASE_FILE: &str = "clawjob.db";
+pub(super) const DATABASE_FILE: &str = "clawjob.db";
 /// The directory is for its owner only.
 const DIR_MODE: u32 = 0o700;
 /// So are the files; SQLite gives its side files the database's mode.

@@ -10,8 +10,10 @@ mod audit;
 mod calendars;
 mod chains;
 mod cluster;
+mod connection;
 mod deliveries;
 mod executors;
+mod files;
 mod filter;
 mod follow;
 mod identity;
@@ -33,7 +35,7 @@ mod tokens;
 mod users;
 mod writer;
 
-use std::{fs::File, path::Path, sync::Arc, time::Duration};
+use std::{fs::File, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -41,7 +43,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::broadcast;
 
-use self::{readers::Readers, writer::Writer};
+use self::{connection::set_up, files::Files, readers::Readers, writer::Writer};
 use super::{HINTS_MAX, Result, Store, StoreError, Topic, ops::*};
 use crate::{
     clock::{Clock, SystemClock},
@@ -55,27 +57,22 @@ use crate::{
     },
 };
 
-/// How long a statement waits for a lock that a tool of the operator holds on the file.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Statements kept prepared per connection; there are about 120.
-const STATEMENTS_MAX: usize = 256;
-/// Page cache per connection, in KiB (negative by SQLite's convention).
-const CACHE_KIB: i64 = -65_536;
-/// Pages in the WAL from which a commit moves them into the database: 16 MiB.
-const CHECKPOINT_PAGES: i64 = 4096;
-/// Bytes that the WAL file keeps once moved.
-const WAL_BYTES_MAX: i64 = 64 * 1024 * 1024;
-
 /// The embedded store.
 pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     hints: broadcast::Sender<Topic>,
     clock: Arc<SystemClock>,
+    files: Arc<Files>,
     lock: Mutex<Option<File>>,
 }
 
 impl SqliteStore {
+    /// Whether `dir` holds a database.
+    pub fn is_in(dir: &Path) -> bool {
+        dir.join(lock::DATABASE_FILE).exists()
+    }
+
     /// Opens the store in `dir`, which is made if need be (mode 0700; files 0600), and brings its
     /// schema up to date. Blocks for the time of the migrations.
     ///
@@ -90,29 +87,17 @@ impl SqliteStore {
             StoreError::Internal(format!("a migration of the database failed: {e}"))
         })?;
         let (hints, _) = broadcast::channel(HINTS_MAX);
+        let readers = Readers::open(&file)?;
+        let files = Arc::new(Files::of(&file)?);
         Ok(Arc::new(Self {
-            readers: Readers::open(&file)?,
-            writer: Writer::start(conn, hints.clone())?,
+            readers,
+            writer: Writer::start(conn, files.clone(), hints.clone())?,
             hints,
             clock: SystemClock::new(),
+            files,
             lock: Mutex::new(Some(lock)),
         }))
     }
-}
-
-/// Settings of every connection.
-fn set_up(conn: &Connection) -> Result<()> {
-    conn.busy_timeout(BUSY_TIMEOUT)?;
-    conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    // This one answers with a row.
-    conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-    conn.pragma_update(None, "synchronous", "FULL")?;
-    conn.pragma_update(None, "foreign_keys", true)?;
-    conn.pragma_update(None, "temp_store", "MEMORY")?;
-    conn.pragma_update(None, "cache_size", CACHE_KIB)?;
-    conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-    conn.pragma_update(None, "journal_size_limit", WAL_BYTES_MAX)?;
-    Ok(())
 }
 
 /// What a call after `close` gets.
@@ -132,6 +117,10 @@ impl Store for SqliteStore {
     async fn database_time(&self) -> Result<DateTime<Utc>> {
         // The file has no clock of its own: it is this machine.
         Ok(self.clock.now())
+    }
+
+    async fn check_storage(&self) -> Result<()> {
+        self.files.check()
     }
 
     async fn cluster_secret(&self, name: &str, fresh: Vec<u8>) -> Result<Vec<u8>> {
@@ -176,6 +165,7 @@ impl Store for SqliteStore {
     }
 
     async fn check_partitions(&self, partitions: &[PartitionId]) -> Result<Vec<PartitionRow>> {
+        self.files.check()?;
         let partitions = partitions.to_vec();
         self.readers.read(move |conn| nodes::check_partitions(conn, &partitions)).await
     }
@@ -273,8 +263,9 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| runs::record_late(tx, &late)).await
     }
 
-    async fn end_events(&self, limit: u32) -> Result<Vec<EndEvent>> {
-        self.readers.read(move |conn| follow::end_events(conn, limit)).await
+    async fn end_events(&self, limit: u32, aside: &[u64]) -> Result<Vec<EndEvent>> {
+        let aside = aside.to_vec();
+        self.readers.read(move |conn| follow::end_events(conn, limit, &aside)).await
     }
 
     async fn settle_ends(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<Settled> {

@@ -303,9 +303,9 @@ pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     let text = error.to_string();
     match &error {
         E::SqliteFailure(failure, _) => match failure.code {
+            C::DiskFull => StoreError::Full(text),
             C::DatabaseBusy
             | C::DatabaseLocked
-            | C::DiskFull
             | C::SystemIoFailure
             | C::CannotOpen
             | C::OutOfMemory

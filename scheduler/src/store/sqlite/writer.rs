@@ -7,6 +7,7 @@
 use std::{
     collections::HashSet,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     thread,
 };
 
@@ -17,6 +18,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::{
     closed,
+    files::Files,
     rows::{at, us},
 };
 use crate::{
@@ -111,13 +113,17 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread on a connection that is set up for writing.
-    pub(super) fn start(conn: Connection, hints: broadcast::Sender<Topic>) -> Result<Self> {
+    pub(super) fn start(
+        conn: Connection,
+        files: Arc<Files>,
+        hints: broadcast::Sender<Topic>,
+    ) -> Result<Self> {
         let (queue, operations) = mpsc::channel(WRITE_QUEUE_MAX);
         let (end, ended) = oneshot::channel();
         let newest = conn
             .query_row("SELECT max(at) FROM run_event", [], |row| row.get::<_, Option<i64>>(0))?
             .unwrap_or(0);
-        let thread = Thread { conn, hints, operations, newest: at(newest) };
+        let thread = Thread { conn, files, hints, operations, newest: at(newest) };
         thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || {
@@ -164,6 +170,7 @@ impl Writer {
 /// What the thread owns.
 struct Thread {
     conn: Connection,
+    files: Arc<Files>,
     hints: broadcast::Sender<Topic>,
     operations: mpsc::Receiver<Operation>,
     newest: DateTime<Utc>,
@@ -213,6 +220,8 @@ impl Thread {
         }
         begun?;
         self.record_changes(group)?;
+        // As late as can be: what is committed into a removed file would be acknowledged for nothing.
+        self.files.check()?;
         self.conn.execute_batch("COMMIT")?;
         Ok(())
     }

@@ -174,12 +174,14 @@ class ListAlarmRulesResponse(_message.Message):
     def __init__(self, alarm_rules: _Optional[_Iterable[_Union[AlarmRule, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class UpdateAlarmRuleRequest(_message.Message):
-    __slots__ = ("alarm_rule", "update_mask")
+    __slots__ = ("alarm_rule", "update_mask", "validate_only")
     ALARM_RULE_FIELD_NUMBER: _ClassVar[int]
     UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     alarm_rule: AlarmRule
     update_mask: _field_mask_pb2.FieldMask
-    def __init__(self, alarm_rule: _Optional[_Union[AlarmRule, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ...) -> None: ...
+    validate_only: bool
+    def __init__(self, alarm_rule: _Optional[_Union[AlarmRule, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., validate_only: bool = ...) -> None: ...
 
 class DeleteAlarmRuleRequest(_message.Message):
     __slots__ = ("name", "etag")

@@ -76,7 +76,7 @@ CRON_DIALECT_QUARTZ: CronDialect
 CRON_DIALECT_SPRING: CronDialect
 
 class Job(_message.Message):
-    __slots__ = ("name", "display_name", "description", "state", "schedules", "handler", "params", "placement", "retry", "timeout", "kill_grace", "overlap", "misfire", "misfire_threshold", "disconnect_policy", "lost_policy", "lost_after", "priority", "labels", "etag", "revision", "create_time", "update_time", "next_fire_time", "last_run", "max_concurrency", "max_queued", "queue_timeout", "on_success", "on_failure", "owner", "run_retention", "misfire_max", "misfire_window", "pause_until_time", "problem", "update_by")
+    __slots__ = ("name", "display_name", "description", "state", "schedules", "handler", "params", "placement", "retry", "timeout", "kill_grace", "overlap", "misfire", "misfire_threshold", "disconnect_policy", "lost_policy", "lost_after", "priority", "labels", "etag", "revision", "create_time", "update_time", "next_fire_time", "last_run", "max_concurrency", "max_queued", "queue_timeout", "on_success", "on_failure", "owner", "run_retention", "misfire_max", "misfire_window", "pause_until_time", "problem", "update_by", "pause_reason", "next_due_time")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATE_UNSPECIFIED: _ClassVar[Job.State]
@@ -131,6 +131,8 @@ class Job(_message.Message):
     PAUSE_UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     UPDATE_BY_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_REASON_FIELD_NUMBER: _ClassVar[int]
+    NEXT_DUE_TIME_FIELD_NUMBER: _ClassVar[int]
     name: str
     display_name: str
     description: str
@@ -168,7 +170,9 @@ class Job(_message.Message):
     pause_until_time: _timestamp_pb2.Timestamp
     problem: str
     update_by: str
-    def __init__(self, name: _Optional[str] = ..., display_name: _Optional[str] = ..., description: _Optional[str] = ..., state: _Optional[_Union[Job.State, str]] = ..., schedules: _Optional[_Iterable[_Union[Schedule, _Mapping]]] = ..., handler: _Optional[str] = ..., params: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., kill_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., overlap: _Optional[_Union[OverlapPolicy, str]] = ..., misfire: _Optional[_Union[MisfirePolicy, str]] = ..., misfire_threshold: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., disconnect_policy: _Optional[_Union[_types_pb2.DisconnectPolicy, str]] = ..., lost_policy: _Optional[_Union[_types_pb2.LostPolicy, str]] = ..., lost_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., etag: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., next_fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_run: _Optional[str] = ..., max_concurrency: _Optional[int] = ..., max_queued: _Optional[int] = ..., queue_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_success: _Optional[_Iterable[str]] = ..., on_failure: _Optional[_Iterable[str]] = ..., owner: _Optional[str] = ..., run_retention: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., misfire_max: _Optional[int] = ..., misfire_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pause_until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., problem: _Optional[str] = ..., update_by: _Optional[str] = ...) -> None: ...
+    pause_reason: str
+    next_due_time: _timestamp_pb2.Timestamp
+    def __init__(self, name: _Optional[str] = ..., display_name: _Optional[str] = ..., description: _Optional[str] = ..., state: _Optional[_Union[Job.State, str]] = ..., schedules: _Optional[_Iterable[_Union[Schedule, _Mapping]]] = ..., handler: _Optional[str] = ..., params: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., kill_grace: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., overlap: _Optional[_Union[OverlapPolicy, str]] = ..., misfire: _Optional[_Union[MisfirePolicy, str]] = ..., misfire_threshold: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., disconnect_policy: _Optional[_Union[_types_pb2.DisconnectPolicy, str]] = ..., lost_policy: _Optional[_Union[_types_pb2.LostPolicy, str]] = ..., lost_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., etag: _Optional[str] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., next_fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_run: _Optional[str] = ..., max_concurrency: _Optional[int] = ..., max_queued: _Optional[int] = ..., queue_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_success: _Optional[_Iterable[str]] = ..., on_failure: _Optional[_Iterable[str]] = ..., owner: _Optional[str] = ..., run_retention: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., misfire_max: _Optional[int] = ..., misfire_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pause_until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., problem: _Optional[str] = ..., update_by: _Optional[str] = ..., pause_reason: _Optional[str] = ..., next_due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Schedule(_message.Message):
     __slots__ = ("cron", "interval", "at", "delay", "time_zone", "start_time", "end_time", "spread", "excluded_dates", "include_calendars", "exclude_calendars", "cron_dialect")
@@ -343,28 +347,32 @@ class TriggerJobRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., params: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., request_id: _Optional[str] = ..., run_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor: _Optional[str] = ...) -> None: ...
 
 class PreviewScheduleRequest(_message.Message):
-    __slots__ = ("parent", "schedule", "count", "after")
+    __slots__ = ("parent", "schedule", "count", "after", "job")
     PARENT_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
     parent: str
     schedule: Schedule
     count: int
     after: _timestamp_pb2.Timestamp
-    def __init__(self, parent: _Optional[str] = ..., schedule: _Optional[_Union[Schedule, _Mapping]] = ..., count: _Optional[int] = ..., after: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    job: str
+    def __init__(self, parent: _Optional[str] = ..., schedule: _Optional[_Union[Schedule, _Mapping]] = ..., count: _Optional[int] = ..., after: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., job: _Optional[str] = ...) -> None: ...
 
 class PreviewScheduleResponse(_message.Message):
-    __slots__ = ("fire_times", "warnings", "cron_dialect", "description")
+    __slots__ = ("fire_times", "warnings", "cron_dialect", "description", "due_times")
     FIRE_TIMES_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     CRON_DIALECT_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    DUE_TIMES_FIELD_NUMBER: _ClassVar[int]
     fire_times: _containers.RepeatedCompositeFieldContainer[_timestamp_pb2.Timestamp]
     warnings: _containers.RepeatedScalarFieldContainer[str]
     cron_dialect: CronDialect
     description: str
-    def __init__(self, fire_times: _Optional[_Iterable[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ..., cron_dialect: _Optional[_Union[CronDialect, str]] = ..., description: _Optional[str] = ...) -> None: ...
+    due_times: _containers.RepeatedCompositeFieldContainer[_timestamp_pb2.Timestamp]
+    def __init__(self, fire_times: _Optional[_Iterable[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ..., cron_dialect: _Optional[_Union[CronDialect, str]] = ..., description: _Optional[str] = ..., due_times: _Optional[_Iterable[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]]] = ...) -> None: ...
 
 class ListJobRevisionsRequest(_message.Message):
     __slots__ = ("name", "page_size", "page_token")
@@ -435,16 +443,18 @@ class ForecastRunsRequest(_message.Message):
 class ForecastRunsResponse(_message.Message):
     __slots__ = ("fires", "next_page_token")
     class Fire(_message.Message):
-        __slots__ = ("job", "fire_time", "time_zone", "handler")
+        __slots__ = ("job", "fire_time", "time_zone", "handler", "due_time")
         JOB_FIELD_NUMBER: _ClassVar[int]
         FIRE_TIME_FIELD_NUMBER: _ClassVar[int]
         TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
         HANDLER_FIELD_NUMBER: _ClassVar[int]
+        DUE_TIME_FIELD_NUMBER: _ClassVar[int]
         job: str
         fire_time: _timestamp_pb2.Timestamp
         time_zone: str
         handler: str
-        def __init__(self, job: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_zone: _Optional[str] = ..., handler: _Optional[str] = ...) -> None: ...
+        due_time: _timestamp_pb2.Timestamp
+        def __init__(self, job: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_zone: _Optional[str] = ..., handler: _Optional[str] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
     FIRES_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     fires: _containers.RepeatedCompositeFieldContainer[ForecastRunsResponse.Fire]
