@@ -64,6 +64,7 @@ declare namespace pb {
   interface UpdateAlarmRuleRequest {
     alarmRule?: AlarmRule;
     updateMask?: string;
+    validateOnly?: boolean;
   }
   interface DeleteAlarmRuleRequest {
     name?: string;
@@ -420,6 +421,8 @@ declare namespace pb {
     pauseUntilTime?: string;
     problem?: string;
     updateBy?: string;
+    pauseReason?: string;
+    nextDueTime?: string;
   }
   interface Schedule {
     cron?: string;
@@ -505,12 +508,14 @@ declare namespace pb {
     schedule?: Schedule;
     count?: number;
     after?: string;
+    job?: string;
   }
   interface PreviewScheduleResponse {
     fireTimes?: string[];
     warnings?: string[];
     cronDialect?: string;
     description?: string;
+    dueTimes?: string[];
   }
   interface ListJobRevisionsRequest {
     name?: string;
@@ -550,6 +555,7 @@ declare namespace pb {
     fireTime?: string;
     timeZone?: string;
     handler?: string;
+    dueTime?: string;
   }
   interface ForecastRunsResponse {
     fires?: Fire[];
