@@ -17,7 +17,7 @@ use crate::{
             CODE_EXECUTOR_LOST, CODE_QUEUE_EXPIRED, CODE_TIMEOUT, Failure, KillReason, OpenRun,
             Outcome, RunState,
         },
-        transition::{Event, Standing, Verdict, transition},
+        transition::{Event, Standing, Verdict, last_words, transition},
     },
     store::{
         OWNER_BATCH_MAX, Result, SharedStore,
@@ -325,7 +325,7 @@ impl Verdicts {
                 end,
                 output: None,
                 output_truncated: false,
-                message,
+                message: last_words(row, to, message),
             }),
             Verdict::RetryWait { lost } => {
                 let wait = spec.retry.wait(row.attempt, row.lost, lost, rand::random());

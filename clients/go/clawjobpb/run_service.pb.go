@@ -226,7 +226,7 @@ type Run struct {
 	Traceparent     string            `protobuf:"bytes,22,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	Labels          map[string]string `protobuf:"bytes,23,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Etag            string            `protobuf:"bytes,24,opt,name=etag,proto3" json:"etag,omitempty"`
-	// For SKIPPED, LOST and QUEUED: why, in one line.
+	// For SKIPPED, LOST, CANCELED and QUEUED: why, in one line.
 	StateMessage    string                 `protobuf:"bytes,25,opt,name=state_message,json=stateMessage,proto3" json:"state_message,omitempty"`
 	NextAttemptTime *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=next_attempt_time,json=nextAttemptTime,proto3" json:"next_attempt_time,omitempty"`
 	// When it may next be sent: the fire time, later with spread or retries.

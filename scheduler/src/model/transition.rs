@@ -159,6 +159,13 @@ pub fn cancel(run: &OpenRun, reason: KillReason) -> Verdict {
     transition(standing, &RetryPolicy::default(), LostPolicy::default(), &Event::Cancel(reason))
 }
 
+/// The line that stays with a run that has ended: of one that somebody stopped, who asked and why;
+/// else what happened.
+pub fn last_words(run: &OpenRun, to: RunState, happened: String) -> String {
+    let stopped = run.state == RunState::Canceling && to == RunState::Canceled;
+    if stopped && !run.message.is_empty() { run.message.clone() } else { happened }
+}
+
 /// An ended run stays as it is: asking again for its end is no error, all else is refused.
 fn after_the_end(event: &Event) -> Verdict {
     match event {

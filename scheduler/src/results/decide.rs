@@ -12,7 +12,7 @@ use crate::{
             CODE_EXECUTOR_LOST, CODE_NOT_FOUND_ON_EXECUTOR, CODE_SHUTDOWN, CODE_TIMEOUT, Failure,
             KillReason, OpenRun, Outcome, RunState,
         },
-        transition::{Event, Standing, Verdict, transition},
+        transition::{Event, Standing, Verdict, last_words, transition},
     },
     store::ops::{AttemptEnd, EndRun, PutBack, PutBackHow, StateSet},
 };
@@ -82,7 +82,8 @@ pub(super) fn decide(
                 _ => (None, false),
             };
             let end = attempt_end(run, what, acked_at);
-            let message = if to == RunState::Lost { words(what) } else { String::new() };
+            let happened = if to == RunState::Lost { words(what) } else { String::new() };
+            let message = last_words(run, to, happened);
             Decision::End(Box::new(EndRun {
                 attempt,
                 from,

@@ -239,7 +239,7 @@ pub struct EndRun {
     pub output: Option<Payload>,
     /// It was cut.
     pub output_truncated: bool,
-    /// Why, in one line (SKIPPED, LOST).
+    /// Why, in one line (SKIPPED, LOST, CANCELED).
     pub message: String,
 }
 

@@ -23,6 +23,8 @@ use crate::{
     },
 };
 
+/// Who asks for an end, and why.
+const WHY: &str = "canceled by users/ann: no longer needed";
 const STALE: result_ack::Status = result_ack::Status::Stale;
 
 /// The truth table of a kill against a finish.
@@ -46,6 +48,8 @@ async fn f8_a_kill_and_a_finish_make_one_end() {
         let record = bench.store.get_run(attempt.run).await.expect("reads");
         assert_eq!(record.run.state, state);
         assert_eq!(record.run.kill_reason, Some(KillReason::User), "the reason is kept");
+        let words = if state == RunState::Canceled { WHY } else { "" };
+        assert_eq!(record.run.message, words, "who asked is told of where it was done");
         assert_eq!(result_acks(&mut executor), [COMMITTED]);
     }
 }
@@ -56,7 +60,7 @@ async fn cancel(bench: &Bench, attempt: AttemptRef) {
         from: StateSet::OPEN,
         reason: KillReason::User,
         grace: None,
-        message: String::new(),
+        message: WHY.to_owned(),
     };
     let changed = bench.store.mark_canceling(&[kill], bench.clock.now()).await.expect("marks");
     assert_eq!(changed, [attempt]);
@@ -77,6 +81,7 @@ async fn ack_r7_a_kill_that_finds_nothing_cancels_the_run() {
     let record = bench.store.get_run(attempt.run).await.expect("reads");
     assert_eq!(record.run.state, RunState::Canceled);
     assert_eq!(record.failure.map(|f| f.code), Some("NOT_FOUND_ON_EXECUTOR".to_owned()));
+    assert_eq!(record.run.message, WHY);
 }
 
 #[tokio::test]
