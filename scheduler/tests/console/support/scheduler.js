@@ -1,6 +1,6 @@
 // Real processes: a scheduler with its demo executor, and agents.
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -33,7 +33,7 @@ export async function until(look, what) {
 }
 
 /** A port that nobody listens on. @returns {Promise<number>} */
-function freePort() {
+export function freePort() {
   return new Promise((give) => {
     const server = createServer().listen(0, "127.0.0.1", () => {
       const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
@@ -105,7 +105,9 @@ export class Scheduler {
   async up() {
     const place = ["--data-dir", join(this.dir, "data"), "--listen", `127.0.0.1:${this.port}`];
     this.process = await start([...this.args, ...place], /^listening on /);
-    this.token = readFileSync(join(this.dir, "data", "admin.token"), "utf8").trim();
+    // The first of those that share a database has one for all.
+    const token = join(this.dir, "data", "admin.token");
+    if (existsSync(token)) this.token = readFileSync(token, "utf8").trim();
   }
 
   get url() {

@@ -12,9 +12,11 @@ export function stage(prepare, args = []) {
   /** @type {{ scheduler?: Scheduler, browser?: import("playwright-core").Browser }} */
   const here = {};
   before(async () => {
-    here.browser = await launch();
-    here.scheduler = await Scheduler.start("dev", args);
-    await prepare?.(here.scheduler);
+    await Promise.all([
+      launch().then((browser) => { here.browser = browser; }),
+      Scheduler.start("dev", args).then((scheduler) => { here.scheduler = scheduler; }),
+    ]);
+    await prepare?.(/** @type {Scheduler} */ (here.scheduler));
   });
   after(async () => {
     await here.browser?.close();
