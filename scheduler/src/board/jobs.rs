@@ -21,8 +21,6 @@ use crate::{
     store::ops::{Advance, PartitionRow},
 };
 
-/// Compiled schedules kept for sharing; the map is swept when it grows past this.
-const COMPILED_MAX: usize = 10_000;
 /// A job with what the owner knows of it.
 pub struct JobEntry {
     /// The job.
@@ -331,7 +329,7 @@ impl Inner {
         let mut all = Vec::with_capacity(job.spec.schedules.len());
         for schedule in &job.spec.schedules {
             if let Some(known) = self.compiled.get(schedule) {
-                all.push(known.clone());
+                all.push(known);
                 continue;
             }
             let compiled = schedule
@@ -342,12 +340,7 @@ impl Inner {
                 all.push(Arc::new(compiled));
                 continue;
             }
-            if self.compiled.len() >= COMPILED_MAX {
-                self.compiled.retain(|_, shared| Arc::strong_count(shared) > 1);
-            }
-            let shared = Arc::new(compiled);
-            self.compiled.insert(schedule.clone(), shared.clone());
-            all.push(shared);
+            all.push(self.compiled.put(schedule, compiled));
         }
         Ok(all)
     }

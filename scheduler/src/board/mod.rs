@@ -13,6 +13,7 @@ mod limits;
 mod missed;
 mod parents;
 mod runs;
+mod shared;
 
 use std::{
     collections::{BTreeMap, BinaryHeap, HashMap, HashSet},
@@ -39,7 +40,6 @@ use crate::{
         job::{Job, JobSpec},
         route::RouteCursor,
         run::OpenRun,
-        schedule::{Compiled, Schedule},
     },
     store::ops::{Advance, OpenRuns, PartitionRow},
 };
@@ -66,8 +66,7 @@ struct Inner {
     sent: HashMap<(AppId, Arc<str>), HashSet<RunId>>,
     /// (when to look, run, fence): timeouts and queue timeouts. Outdated entries fall through.
     deadlines: BinaryHeap<std::cmp::Reverse<(DateTime<Utc>, RunId, u64)>>,
-    /// Equal schedules share one compiled form.
-    compiled: HashMap<Schedule, Arc<Compiled>>,
+    compiled: shared::SharedSchedules,
     parents: parents::Parents,
     served_until: Option<DateTime<Utc>>,
     apps: HashMap<AppId, AppSpec>,

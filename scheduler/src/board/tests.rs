@@ -8,7 +8,7 @@ use crate::model::{
     ids::AttemptRef,
     job::{JobState, OverlapPolicy, Placement, RouteStrategy},
     run::{KillReason, RunState},
-    schedule::Trigger,
+    schedule::{Schedule, Trigger},
 };
 
 const SECOND: TimeDelta = TimeDelta::seconds(1);
