@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use clawjob_bench::{
-    host, node,
+    host, hot, instructions, node, plot,
     row::{self, Row},
     rows::{Which, stage::Settings},
     swarm,
@@ -43,6 +43,13 @@ struct Args {
 enum Command {
     #[command(flatten)]
     Row(Which),
+    /// Instructions of the parts that each fire goes through, against a baseline.
+    B10(instructions::Args),
+    /// Draws the JSON of b6 or of a long run.
+    Plot(plot::Args),
+    /// The parts of b10, for callgrind.
+    #[command(hide = true)]
+    Hot,
     /// The executors of a measurement; reads its plan and orders from standard input.
     #[command(hide = true)]
     Swarm,
@@ -56,6 +63,12 @@ fn main() -> ExitCode {
     let outcome = match &args.command {
         Command::Swarm => swarm::run().map(|()| true),
         Command::Executor(executor) => keep_executing(executor.clone()),
+        Command::B10(b10) => instructions::run(b10),
+        Command::Plot(plot) => plot::run(plot).map(|()| true),
+        Command::Hot => {
+            hot::run_all();
+            Ok(true)
+        }
         Command::Row(which) => measure(&args, which),
     };
     match outcome {

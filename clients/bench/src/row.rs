@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Others may use this many cores before a row says that it is void.
 const FOREIGN_CORES_MAX: f64 = 0.15;
 
 /// CPU of one run, microseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Cpu {
     /// Of all schedulers.
     pub scheduler_us: f64,
@@ -20,7 +20,7 @@ pub struct Cpu {
 }
 
 /// From the fire time to when the executor has read the command, milliseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Late {
     /// Half of the runs were no later.
     pub p50_ms: f64,
@@ -76,7 +76,12 @@ pub struct Row {
     pub machine: Machine,
     /// What else this measurement is about, with its unit in the name.
     pub more: BTreeMap<String, f64>,
+    /// What went on meanwhile: by name with its unit, points of (seconds since the begin, value).
+    pub series: Series,
 }
+
+/// Figures over time.
+pub type Series = BTreeMap<String, Vec<(f64, f64)>>;
 
 impl Row {
     /// Whether others used so much of the machine that the figures of time mean little.
@@ -92,7 +97,12 @@ impl Row {
         if self.runs > 0 {
             self.print_runs();
         }
-        println!("  resident {:.0} MiB (most {:.0})", self.resident_mib, self.resident_most_mib);
+        if self.resident_mib > 0.0 {
+            println!(
+                "  resident {:.0} MiB (most {:.0})",
+                self.resident_mib, self.resident_most_mib
+            );
+        }
         for (name, value) in &self.more {
             println!("  {name} {value:.3}");
         }

@@ -91,5 +91,5 @@ async fn start(args: Args) -> Result<bool> {
         "seed {}, {} schedulers, {} executors",
         settings.seed, settings.nodes, settings.executors
     );
-    torture::run(&settings).await
+    Ok(torture::run(&settings).await?.well)
 }

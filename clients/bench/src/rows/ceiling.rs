@@ -2,6 +2,8 @@
 //! First at the rate of the bar, paced; then at twice that, where a scheduler that falls behind is
 //! timed until it has caught up.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clawjob_proto::v1::RouteStrategy;
 
@@ -23,6 +25,10 @@ pub struct Args {
     /// Leave out the part at twice the rate.
     #[arg(long)]
     pub paced_only: bool,
+    /// Draw a flame graph of the scheduler here, while the paced part runs, which then is the only
+    /// one. Its figures are those of a watched scheduler.
+    #[arg(long, value_name = "SVG")]
+    pub profile: Option<PathBuf>,
 }
 
 pub(super) async fn measure(
@@ -33,7 +39,7 @@ pub(super) async fn measure(
 ) -> Result<Vec<Row>> {
     let route = if args.random_route { RouteStrategy::Random } else { RouteStrategy::Unspecified };
     let paced = |rate, seconds| Load { route, ..Load::paced(rate, seconds) };
-    let parts = match (settings.quick, args.paced_only) {
+    let parts = match (settings.quick, args.paced_only || args.profile.is_some()) {
         (true, _) => vec![("quick", paced(200, 8))],
         (false, true) => vec![("paced", paced(args.rate, args.seconds))],
         (false, false) => vec![
@@ -44,7 +50,8 @@ pub(super) async fn measure(
     let mut rows = Vec::new();
     for (app, load) in parts {
         // Fresh: what is left of an earlier load must not weigh on this one.
-        let stage = Stage::start(settings, database, 1).await?;
+        let mut stage = Stage::start(settings, database, 1).await?;
+        stage.profile.clone_from(&args.profile);
         rows.push(stage.run(id, app, load).await?);
     }
     Ok(rows)

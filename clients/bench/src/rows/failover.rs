@@ -7,8 +7,9 @@ use anyhow::{Result, bail};
 
 use super::stage::Settings;
 use crate::{
-    row::Row,
-    torture::{self, faults::Fault},
+    host,
+    row::{Machine, Row},
+    torture::{self, Line, faults::Fault},
 };
 
 /// The faults of the bar.
@@ -28,7 +29,7 @@ pub struct Args {
     pub sessions: u32,
 }
 
-/// Its table is the harness's own; there is no row.
+/// A row for each kind of fault, beside the harness's own table.
 pub(super) async fn measure(settings: &Settings, args: &Args) -> Result<Vec<Row>> {
     let torture = torture::Settings {
         binary: settings.binary.clone(),
@@ -42,8 +43,26 @@ pub(super) async fn measure(settings: &Settings, args: &Args) -> Result<Vec<Row>
         set: settings.set.clone(),
         keep: false,
     };
-    if !torture::run(&torture).await? {
-        bail!("fire times were lost or doubled, see above");
+    let outcome = torture::run(&torture).await?;
+    if !outcome.well {
+        bail!("a promise was broken, see above");
     }
-    Ok(Vec::new())
+    Ok(outcome.lines.into_iter().map(row).collect())
+}
+
+fn row((fault, line): (Fault, Line)) -> Row {
+    let more = [
+        ("times", f64::from(line.count)),
+        ("longest_gap_s", line.gap_s),
+        ("later_than_1_s", line.late as f64),
+    ];
+    Row {
+        id: "b5",
+        what: format!("{fault:?}"),
+        lost: line.lost as u64,
+        doubled: line.doubled as u64,
+        machine: Machine { load: host::load_average(), ..Machine::default() },
+        more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        ..Row::default()
+    }
 }

@@ -64,6 +64,20 @@ pub(super) async fn copies(
     for from in (1..=count).step_by(usize::try_from(STEP)?) {
         client.execute(&sql, &[&app, &from, &count.min(from + STEP - 1)]).await?;
     }
+    tidy(client).await
+}
+
+/// Changes all copies in one statement; `set` is SQL over their rows.
+pub(super) async fn change(client: &Client, app: &str, set: &str) -> Result<()> {
+    let sql = format!(
+        "UPDATE job SET {set} WHERE name <> 'j-0' AND app_id = (SELECT id FROM app WHERE name = $1)"
+    );
+    client.execute(&sql, &[&app]).await?;
+    tidy(client).await
+}
+
+/// What was written must not be cleaned up while something is measured.
+async fn tidy(client: &Client) -> Result<()> {
     client.batch_execute("VACUUM (ANALYZE) job").await?;
     client.batch_execute("CHECKPOINT").await?;
     Ok(())

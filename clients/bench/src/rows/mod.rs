@@ -6,12 +6,15 @@ mod failover;
 mod fill;
 mod growth;
 mod lateness;
+mod long;
 mod memory;
 mod remote;
+mod samples;
 mod sessions;
 mod snapshot;
 pub mod stage;
 mod statements;
+mod tables;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -35,13 +38,15 @@ pub enum Which {
     /// Executors at another scheduler than the jobs' owner.
     B5b,
     /// The same fires a second from a thousand to a million schedules.
-    B6,
+    B6(growth::Args),
     /// A snapshot that is held open.
     B7(snapshot::Args),
     /// Edits of jobs while others fire.
     B8,
     /// B1 and B2 on the embedded database.
     B9(ceiling::Args),
+    /// A long time at one rate: memory, tables, dead rows, lateness over time.
+    Long(long::Args),
 }
 
 impl Which {
@@ -55,10 +60,11 @@ impl Which {
             Self::B4(_) => "b4",
             Self::B5(_) => "b5",
             Self::B5b => "b5b",
-            Self::B6 => "b6",
+            Self::B6(_) => "b6",
             Self::B7(_) => "b7",
             Self::B8 => "b8",
             Self::B9(_) => "b9",
+            Self::Long(_) => "long",
         }
     }
 
@@ -74,9 +80,10 @@ impl Which {
             Self::B4(args) => sessions::measure(settings, args).await,
             Self::B5(args) => failover::measure(settings, args).await,
             Self::B5b => remote::measure(settings).await,
-            Self::B6 => growth::measure(settings).await,
+            Self::B6(args) => growth::measure(settings, args).await,
             Self::B7(args) => snapshot::measure(settings, args).await,
             Self::B8 => edits::measure(settings).await,
+            Self::Long(args) => long::measure(settings, args).await,
             Self::B9(args) => {
                 let mut rows = ceiling::measure("b9", settings, Database::Sqlite, args).await?;
                 rows.extend(lateness::measure("b9", settings, Database::Sqlite).await?);

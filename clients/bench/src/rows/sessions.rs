@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::stage::{Database, Settings, Stage};
-use crate::{
-    host,
-    row::{Machine, Row},
-};
+use crate::{host, meter::Meter, row::Row};
 
 const APP: &str = "crowd";
 /// All are connected within this time.
 const LIMIT: Duration = Duration::from_secs(180);
+/// Sessions do nothing but send their heartbeats for so long.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// What may be said about it.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,7 +29,11 @@ pub(super) async fn measure(settings: &Settings, args: &Args) -> Result<Vec<Row>
     let begun = Instant::now();
     let mut swarm = stage.swarm(APP, executors).await?;
     let connected = begun.elapsed();
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    let meter = Meter::start(stage.watched(&swarm), stage.client.as_ref()).await?;
+    tokio::time::sleep(IDLE).await;
+    let cost = meter.stop(stage.client.as_ref()).await?;
+    // Of a session for a second, as if that were a run.
+    let idle = cost.per_run(u64::from(executors) * IDLE.as_secs());
     let (resident, most) = host::resident_bytes(stage.nodes[0].pid());
     stage.nodes[0].kill9()?;
     swarm.wait("all cut off", LIMIT, |report| report.connected == 0).await?;
@@ -41,6 +44,8 @@ pub(super) async fn measure(settings: &Settings, args: &Args) -> Result<Vec<Row>
     let each = resident.saturating_sub(before) as f64 / 1024.0 / f64::from(executors);
     let more = [
         ("kib_per_session", each),
+        ("scheduler_us_per_session_and_s", idle.scheduler_us),
+        ("postgres_us_per_session_and_s", idle.postgres_us),
         ("connected_s", connected.as_secs_f64()),
         ("back_after_restart_s", back.as_secs_f64()),
     ];
@@ -49,7 +54,7 @@ pub(super) async fn measure(settings: &Settings, args: &Args) -> Result<Vec<Row>
         what: format!("{executors} executors, idle; kill -9 and a start"),
         resident_mib: resident as f64 / 1_048_576.0,
         resident_most_mib: most as f64 / 1_048_576.0,
-        machine: Machine { load: host::load_average(), ..Machine::default() },
+        machine: cost.machine,
         more: more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         ..Row::default()
     }])

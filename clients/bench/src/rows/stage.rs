@@ -6,7 +6,7 @@ use anyhow::Result;
 use tempfile::TempDir;
 use tokio_postgres::Client;
 
-use super::statements;
+use super::{samples, statements};
 use crate::{
     admin::Admin,
     load::{self, Load},
@@ -14,7 +14,8 @@ use crate::{
     node::{self, Node},
     now_us,
     postgres::Postgres,
-    row::{Late, Row},
+    profile::Profile,
+    row::{Late, Row, Series},
     swarm::{self, Report, Swarm},
 };
 
@@ -31,6 +32,8 @@ const LEAD_US: i64 = 5_000_000;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// A swarm must be connected within this time.
 const CONNECT_LIMIT: Duration = Duration::from_secs(180);
+/// Shares of the jobs, each with a lock.
+const PARTITIONS: i64 = 64;
 /// From the end of a window until its late runs are counted, microseconds.
 const TAIL_US: i64 = 2_000_000;
 
@@ -66,6 +69,10 @@ pub struct Stage {
     pub client: Option<Client>,
     /// The server.
     pub postgres: Option<Postgres>,
+    /// Samples are taken during loads, one in this time.
+    pub sample_every: Option<Duration>,
+    /// A flame graph of the first scheduler is drawn here.
+    pub profile: Option<PathBuf>,
     statements: bool,
     // After the processes that use it.
     _dir: TempDir,
@@ -105,7 +112,9 @@ impl Stage {
         }
         let admin = Admin::new(&started[0].url(), &started[0].admin_token()?)?;
         let statements = settings.statements && client.is_some();
-        Ok(Self { nodes: started, admin, client, postgres, statements, _dir: dir })
+        let (sample_every, profile) = (None, None);
+        let nodes = started;
+        Ok(Self { nodes, admin, client, postgres, sample_every, profile, statements, _dir: dir })
     }
 
     /// A swarm for the app, connected, over all schedulers.
@@ -182,15 +191,28 @@ impl Stage {
             statements::reset(client).await?;
         }
         let meter = Meter::start(self.watched(&swarm), self.client.as_ref()).await?;
+        let profile = self.profile.as_ref().map(|svg| Profile::start(self.nodes[0].pid(), svg));
+        let profile = profile.transpose()?;
         let planned = Duration::from_millis(load.period_ms.unsigned_abs()) * load.times;
-        tokio::time::sleep(planned).await;
+        let series = self.wait_and_sample(&mut swarm, planned).await?;
         let last = wait_for_all(&mut swarm, load.fires()).await?;
         let cost = meter.stop(self.client.as_ref()).await?;
+        profile.map_or(Ok(()), Profile::stop)?;
         if let Some(client) = client {
             statements::print(client, last.fires).await?;
         }
-        let row = Row { id, what: describe(load), runs: load.fires(), ..Row::default() };
+        let row = Row { id, what: describe(load), runs: load.fires(), series, ..Row::default() };
         Ok(self.fill(row, &last, &cost, start_us))
+    }
+
+    async fn wait_and_sample(&self, swarm: &mut Swarm, length: Duration) -> Result<Series> {
+        match self.sample_every {
+            Some(every) => samples::take(self, swarm, every, length).await,
+            None => {
+                tokio::time::sleep(length).await;
+                Ok(Series::default())
+            }
+        }
     }
 
     /// Measures so many seconds of a load that goes on.
@@ -243,14 +265,15 @@ impl Stage {
         }
     }
 
-    /// Whether some scheduler holds partitions.
+    /// Whether the schedulers hold a lock of each partition.
     ///
     /// # Errors
     /// The database does not answer.
     pub async fn holds_locks(&self) -> Result<bool> {
         let Some(client) = &self.client else { return Ok(true) };
-        let sql = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted)";
-        Ok(client.query_one(sql, &[]).await?.get(0))
+        let sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted
+            AND objsubid = 2 AND mode = 'ExclusiveLock'";
+        Ok(client.query_one(sql, &[]).await?.get::<_, i64>(0) >= PARTITIONS)
     }
 }
 

@@ -19,8 +19,8 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
-pub use tally::Report;
 use tally::Tally;
+pub use tally::{Lap, Report};
 
 /// How often a measurement looks how far the swarm is.
 const LOOK: Duration = Duration::from_millis(100);
@@ -81,6 +81,10 @@ pub fn run() -> Result<()> {
                 let report = shared.tally().report(shared.connected.load(Ordering::Relaxed));
                 writeln!(out, "{}", serde_json::to_string(&report)?)?;
             }
+            "lap" => {
+                let lap = shared.tally().lap();
+                writeln!(out, "{}", serde_json::to_string(&lap)?)?;
+            }
             other => bail!("no such order: {other}"),
         }
     }
@@ -121,9 +125,20 @@ impl Swarm {
     /// # Errors
     /// It is gone.
     pub fn report(&mut self) -> Result<Report> {
-        writeln!(self.stdin, "report")?;
-        let line = self.lines.next().context("the swarm is gone")??;
-        Ok(serde_json::from_str(&line)?)
+        Ok(serde_json::from_str(&self.ask("report")?)?)
+    }
+
+    /// What it has seen since the last lap.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn lap(&mut self) -> Result<Lap> {
+        Ok(serde_json::from_str(&self.ask("lap")?)?)
+    }
+
+    fn ask(&mut self, order: &str) -> Result<String> {
+        writeln!(self.stdin, "{order}")?;
+        Ok(self.lines.next().context("the swarm is gone")??)
     }
 
     /// Waits until the report is as wanted.

@@ -11,9 +11,14 @@ const LATE_MAX_US: u64 = 3_600_000_000;
 
 /// Counts of a swarm.
 pub(super) struct Tally {
-    /// By number of the job and fire time in milliseconds: how often it came.
-    seen: HashMap<(u32, i64), u32>,
+    /// By number of the job, then by fire time in milliseconds: how often it came. A table for each
+    /// job, since one of millions would stop the swarm for as long as it takes to grow.
+    seen: HashMap<u32, HashMap<i64, u32>>,
+    fires: u64,
+    doubled: u64,
     lateness_us: Histogram<u64>,
+    /// The same since the last lap.
+    lap_us: Histogram<u64>,
     earliest_us: i64,
     per_second: BTreeMap<i64, u32>,
     per_fire_second: BTreeMap<i64, u32>,
@@ -50,11 +55,29 @@ pub struct Report {
     pub per_fire_second: BTreeMap<i64, u32>,
 }
 
+/// What came between two laps.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Lap {
+    /// Commands that came.
+    pub runs: u64,
+    /// As in [`Report`].
+    pub late_us: [u64; 4],
+}
+
+/// p50, p99, p999 and the most.
+fn quantiles(late_us: &Histogram<u64>) -> [u64; 4] {
+    let at = |quantile| late_us.value_at_quantile(quantile);
+    [at(0.5), at(0.99), at(0.999), late_us.max()]
+}
+
 impl Tally {
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             seen: HashMap::new(),
+            fires: 0,
+            doubled: 0,
             lateness_us: Histogram::new_with_max(LATE_MAX_US, 3)?,
+            lap_us: Histogram::new_with_max(LATE_MAX_US, 3)?,
             earliest_us: 0,
             per_second: BTreeMap::new(),
             per_fire_second: BTreeMap::new(),
@@ -68,13 +91,18 @@ impl Tally {
     /// A command came: `job` is its resource name, which ends in the job's number.
     pub(super) fn came(&mut self, job: &str, fire_us: i64, now_us: i64) {
         let number = job.rsplit('-').next().and_then(|digits| digits.parse().ok()).unwrap_or(0);
-        let times = self.seen.entry((number, fire_us / 1_000)).or_default();
+        let times = self.seen.entry(number).or_default().entry(fire_us / 1_000).or_default();
         *times += 1;
         if *times == 1 {
+            self.fires += 1;
             *self.per_fire_second.entry(fire_us / 1_000_000).or_default() += 1;
+        } else {
+            self.doubled += 1;
         }
         self.earliest_us = self.earliest_us.max(fire_us - now_us);
-        self.lateness_us.saturating_record(u64::try_from(now_us - fire_us).unwrap_or(0));
+        let late_us = u64::try_from(now_us - fire_us).unwrap_or(0);
+        self.lateness_us.saturating_record(late_us);
+        self.lap_us.saturating_record(late_us);
         *self.per_second.entry(now_us / 1_000_000).or_default() += 1;
         if self.first_us == 0 {
             self.first_us = now_us;
@@ -88,14 +116,20 @@ impl Tally {
         self.last_ack_us = now_us;
     }
 
+    /// What came since the last lap; the next one begins.
+    pub(super) fn lap(&mut self) -> Lap {
+        let lap = Lap { runs: self.lap_us.len(), late_us: quantiles(&self.lap_us) };
+        self.lap_us.reset();
+        lap
+    }
+
     pub(super) fn report(&self, connected: u32) -> Report {
-        let at = |quantile| self.lateness_us.value_at_quantile(quantile);
         Report {
             connected,
-            fires: self.seen.len() as u64,
-            doubled: self.seen.values().map(|times| u64::from(times - 1)).sum(),
+            fires: self.fires,
+            doubled: self.doubled,
             acked: self.acked,
-            late_us: [at(0.5), at(0.99), at(0.999), self.lateness_us.max()],
+            late_us: quantiles(&self.lateness_us),
             early_us: self.earliest_us,
             first_us: self.first_us,
             last_us: self.last_us,
@@ -122,5 +156,16 @@ mod tests {
         assert_eq!((report.first_us, report.last_us), (1_002_000, 2_900_000));
         assert!(report.late_us[3] >= 1_899_000 && report.late_us[0] < 4_000);
         assert_eq!(report.per_second, [(1, 2), (2, 2)].into());
+    }
+
+    #[test]
+    fn a_lap_tells_of_what_came_since_the_one_before() {
+        let mut tally = Tally::new().unwrap();
+        tally.came("apps/a/jobs/j-1", 1_000_000, 1_900_000);
+        assert_eq!(tally.lap().runs, 1);
+        tally.came("apps/a/jobs/j-1", 2_000_000, 2_001_000);
+        let lap = tally.lap();
+        assert!(lap.runs == 1 && lap.late_us[3] < 2_000, "{lap:?}");
+        assert_eq!((tally.lap().runs, tally.report(1).fires), (0, 2));
     }
 }

@@ -24,6 +24,7 @@ use crate::{admin::Admin, host, now_us};
 use check::{Evidence, Findings};
 use cluster::Cluster;
 use faults::{Done, Fault};
+pub use table::Line;
 use witness::{Witness, is_final};
 
 /// The app of all jobs.
@@ -73,11 +74,19 @@ pub struct Settings {
     pub keep: bool,
 }
 
-/// Tortures a cluster. Returns whether all is well.
+/// What came of it.
+pub struct Outcome {
+    /// Nothing was lost, nothing doubled, and nothing else is wrong.
+    pub well: bool,
+    /// What each kind of fault did.
+    pub lines: BTreeMap<Fault, Line>,
+}
+
+/// Tortures a cluster.
 ///
 /// # Errors
 /// Something does not start or comes to no rest: then nothing can be said.
-pub async fn run(settings: &Settings) -> Result<bool> {
+pub async fn run(settings: &Settings) -> Result<Outcome> {
     let mut random = StdRng::seed_from_u64(settings.seed);
     let mut cluster = Cluster::start(settings).await?;
     let lead = LEAD_US + i64::from(settings.pulses) * LEAD_PER_JOB_US;
@@ -115,7 +124,7 @@ pub async fn run(settings: &Settings) -> Result<bool> {
     if settings.keep || !findings.is_empty() {
         println!("logs and ledgers: {}", cluster.keep().display());
     }
-    Ok(findings.is_empty())
+    Ok(Outcome { well: findings.is_empty(), lines })
 }
 
 /// One fault after the other while there is time.

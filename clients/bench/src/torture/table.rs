@@ -19,17 +19,17 @@ const PERIOD_US: i64 = 1_000_000;
 
 /// What one kind of fault did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Line {
+pub struct Line {
     /// How often it happened.
-    pub(super) count: u32,
+    pub count: u32,
     /// The longest that a job which fires each second did not run, over that second, seconds.
-    pub(super) gap_s: f64,
+    pub gap_s: f64,
     /// Runs that began more than a second late.
-    pub(super) late: usize,
+    pub late: usize,
     /// Fire times lost.
-    pub(super) lost: usize,
+    pub lost: usize,
     /// Fire times doubled.
-    pub(super) doubled: usize,
+    pub doubled: usize,
 }
 
 /// By kind of fault.
