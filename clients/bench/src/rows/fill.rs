@@ -1,7 +1,7 @@
 //! Very many jobs at once: copies of one, written straight into the database while no scheduler
 //! runs. By the contract a million would take longer than what is measured of them.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use tokio_postgres::Client;
 
 /// Jobs written by one statement.
@@ -72,7 +72,9 @@ pub(super) async fn change(client: &Client, app: &str, set: &str) -> Result<()> 
     let sql = format!(
         "UPDATE job SET {set} WHERE name <> 'j-0' AND app_id = (SELECT id FROM app WHERE name = $1)"
     );
-    client.execute(&sql, &[&app]).await?;
+    if client.execute(&sql, &[&app]).await? == 0 {
+        bail!("no job of {app} to change");
+    }
     tidy(client).await
 }
 
