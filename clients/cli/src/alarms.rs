@@ -12,13 +12,13 @@ use jiff::tz::TimeZone;
 use prost_types::FieldMask;
 
 use crate::{
-    client::{self, Call, alarms},
+    client::{self, Call, Client, alarms},
     context::Context,
     error::CliError,
     filter::Terms,
     names::{self, Kind},
     output::{self, Columns, Fields, ListPrinter},
-    paging::{self, ListArgs},
+    paging::{self, ListArgs, Page},
     show::{self, Cell, word_of},
     terminal::Terminal,
     values::{self, CONDITIONS},
@@ -289,13 +289,25 @@ async fn create(ctx: &mut Context<'_>, args: AlarmRuleArgs) -> Result<(), CliErr
 async fn list_rules(ctx: &mut Context<'_>, args: AlarmRulesListArgs) -> Result<(), CliError> {
     let parent = ctx.parent();
     paging::print_list(ctx, &args.list, "alarmRules", &RULES, async |client, size, token| {
-        let rq =
-            ListAlarmRulesRequest { parent: parent.clone(), page_size: size, page_token: token };
-        let rpc = async |ch, rq| alarms(ch).list_alarm_rules(rq).await;
-        let page = client.call(Call::SAFE, rq, rpc).await?;
-        Ok((page.alarm_rules, page.next_page_token))
+        page_of_rules(client, parent.clone(), size, token).await
     })
     .await
+}
+
+/// One page of alarm rules.
+///
+/// # Errors
+/// What the server says.
+pub(crate) async fn page_of_rules(
+    client: &mut Client,
+    parent: String,
+    page_size: i32,
+    page_token: String,
+) -> Result<Page<AlarmRule>, CliError> {
+    let rq = ListAlarmRulesRequest { parent, page_size, page_token };
+    let rpc = async |ch, rq| alarms(ch).list_alarm_rules(rq).await;
+    let page = client.call(Call::SAFE, rq, rpc).await?;
+    Ok((page.alarm_rules, page.next_page_token))
 }
 
 /// Prints each channel's answer; an error when one did not take the sample.

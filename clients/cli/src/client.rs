@@ -4,7 +4,7 @@ use std::{error::Error as _, fs, time::Duration};
 
 use tonic::{
     Code, Request, Response, Status, TimeoutExpired,
-    metadata::{Ascii, MetadataValue},
+    metadata::MetadataValue,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
 };
 use tonic_types::StatusExt as _;
@@ -16,7 +16,13 @@ use clawjob_proto::v1::{
     run_service_client::RunServiceClient,
 };
 
-use crate::{args::ClientArgs, error::CliError, terminal::Terminal, time, token};
+use crate::{
+    args::ClientArgs,
+    error::CliError,
+    terminal::Terminal,
+    time,
+    token::{self, Token},
+};
 
 /// Where a server of this machine listens unless told otherwise.
 pub(crate) const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7700";
@@ -60,7 +66,7 @@ impl Call {
 /// A client of one ClawJob cluster.
 pub(crate) struct Client {
     endpoints: Vec<Endpoint>,
-    bearer: Option<MetadataValue<Ascii>>,
+    token: Option<Token>,
     current: usize,
     channel: Option<Channel>,
 }
@@ -93,12 +99,12 @@ impl Client {
             }
         }
         let local = endpoints.iter().all(|e| is_local(e.uri().host()));
-        let bearer = token::find(args, term, local).unwrap_or_else(|fault| {
+        let token = token::find(args, term, local).unwrap_or_else(|fault| {
             faults.push(fault);
             None
         });
         if faults.is_empty() {
-            Ok(Client { endpoints, bearer, current: 0, channel: None })
+            Ok(Client { endpoints, token, current: 0, channel: None })
         } else {
             Err(CliError::Usage(faults))
         }
@@ -146,7 +152,7 @@ impl Client {
                     slow |= fault == Fault::Slow;
                     refusals.push((self.url(), fault.told(&status, call)));
                 } else if !call.repeatable || !is_transient(&status) {
-                    return Err(status.into());
+                    return Err(self.refusal(status));
                 }
                 if !call.repeatable {
                     return Err(CliError::Unreachable { refusals, broke });
@@ -161,6 +167,16 @@ impl Client {
             }
         }
         Err(last.map_or_else(|| CliError::Unreachable { refusals, broke }, CliError::from))
+    }
+
+    /// A server's error; one about the token says which that was: there may be one in the
+    /// environment, one in a file and one named by a flag.
+    fn refusal(&self, status: Status) -> CliError {
+        if status.code() != Code::Unauthenticated {
+            return status.into();
+        }
+        let found_in = self.token.as_ref().map(|token| token.source.clone());
+        CliError::Unauthenticated { status: Box::new(status), found_in }
     }
 
     /// The endpoint whose turn it is.
@@ -187,8 +203,8 @@ impl Client {
 
     fn request<Q>(&self, message: Q, call: Call) -> Request<Q> {
         let mut request = Request::new(message);
-        if let Some(bearer) = &self.bearer {
-            request.metadata_mut().insert("authorization", bearer.clone());
+        if let Some(token) = &self.token {
+            request.metadata_mut().insert("authorization", token.header.clone());
         }
         let me = concat!("cli/", env!("CARGO_PKG_VERSION"));
         request.metadata_mut().insert("clawjob-client", MetadataValue::from_static(me));

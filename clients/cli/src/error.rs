@@ -26,6 +26,14 @@ pub enum CliError {
     /// The server's answer was an error.
     #[error("{0}")]
     Status(Box<Status>),
+    /// The server did not take the token, or wants one.
+    #[error("{status}")]
+    Unauthenticated {
+        /// What it said.
+        status: Box<Status>,
+        /// Where the token was found; None when there was none.
+        found_in: Option<String>,
+    },
     /// No endpoint could be connected, or gave an answer.
     #[error("no server could be reached")]
     Unreachable {
@@ -79,6 +87,7 @@ impl CliError {
         match self {
             CliError::Usage(_) => 2,
             CliError::Status(status) => exit_code_of(status.code()),
+            CliError::Unauthenticated { .. } => 4,
             CliError::Unreachable { .. } => 5,
             CliError::RunNotSucceeded { .. } => 1,
             CliError::WaitTimeout { .. } => 7,

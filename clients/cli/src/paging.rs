@@ -23,6 +23,11 @@ pub(crate) struct ListArgs {
     pub(crate) page_token: String,
 }
 
+impl ListArgs {
+    /// All of the list.
+    pub(crate) const ALL: ListArgs = ListArgs { limit: 0, page_token: String::new() };
+}
+
 /// One page: its items and the token of the next page.
 pub(crate) type Page<T> = (Vec<T>, String);
 

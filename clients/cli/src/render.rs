@@ -9,7 +9,14 @@ use crate::{error::CliError, text};
 pub(crate) fn error(error: &CliError) -> String {
     let mut lines = Vec::new();
     match error {
-        CliError::Status(status) => status_lines(status, &mut lines),
+        CliError::Status(status) => status_lines(status, None, &mut lines),
+        CliError::Unauthenticated { status, found_in } => {
+            let token = match found_in {
+                Some(place) => format!("token: the one of {}", text::line(place)),
+                None => "token: none was given".to_owned(),
+            };
+            status_lines(status, Some(token), &mut lines);
+        }
         CliError::Unreachable { refusals, .. } => {
             lines.push(format!("error: {error}"));
             for (url, reason) in refusals {
@@ -35,7 +42,9 @@ pub(crate) fn error(error: &CliError) -> String {
 
 /// A server's error in one line, for lists of several.
 pub(crate) fn brief(error: &CliError) -> String {
-    let CliError::Status(status) = error else { return text::line(&error.to_string()).into() };
+    let (CliError::Status(status) | CliError::Unauthenticated { status, .. }) = error else {
+        return text::line(&error.to_string()).into();
+    };
     let details = status.get_error_details();
     let message = text::line(status.message()).into_owned();
     let mut parts = violations(&details);
@@ -45,7 +54,8 @@ pub(crate) fn brief(error: &CliError) -> String {
     parts.join("; ")
 }
 
-fn status_lines(status: &Status, lines: &mut Vec<String>) {
+/// `about` is a line on what the error is about, as far as the client knows.
+fn status_lines(status: &Status, about: Option<String>, lines: &mut Vec<String>) {
     let details = status.get_error_details();
     let reason = details.error_info().map(|info| text::line(&info.reason).into_owned());
     let code = clawjob_proto::code_word(status.code());
@@ -75,6 +85,7 @@ fn status_lines(status: &Status, lines: &mut Vec<String>) {
         let pairs = pairs.into_iter().map(|(k, v)| (text::line(k), text::line(v)));
         lines.extend(pairs.map(|(key, value)| format!("  {key}: {value}")));
     }
+    lines.extend(about.map(|about| format!("  {about}")));
     if let Some(resource) = details.resource_info()
         && !status.message().contains(&resource.resource_name)
     {

@@ -11,7 +11,16 @@ pub(crate) const ADMIN_TOKEN_FILE: &str = "clawjob-data/admin.token";
 /// Longest token in bytes; more is surely another file.
 const TOKEN_BYTES_MAX: usize = 8 << 10;
 
-/// The `authorization` header: `--token-file`, else CLAWJOB_TOKEN, else CLAWJOB_TOKEN_FILE, else,
+/// What calls are made with.
+#[derive(Debug)]
+pub(crate) struct Token {
+    /// The `authorization` header.
+    pub(crate) header: MetadataValue<Ascii>,
+    /// Where it was found, for who looks into a refusal.
+    pub(crate) source: String,
+}
+
+/// The token: `--token-file`, else CLAWJOB_TOKEN, else CLAWJOB_TOKEN_FILE, else,
 /// and only for a server of this machine, the file that the server itself wrote.
 ///
 /// # Errors
@@ -20,12 +29,12 @@ pub(crate) fn find(
     args: &ClientArgs,
     term: &Terminal,
     local: bool,
-) -> Result<Option<MetadataValue<Ascii>>, String> {
+) -> Result<Option<Token>, String> {
     if let Some(path) = &args.token_file {
         return read(path, "--token-file").map(Some);
     }
     if let Some(token) = term.var("CLAWJOB_TOKEN") {
-        return header(token, "CLAWJOB_TOKEN").map(Some);
+        return checked(token, "CLAWJOB_TOKEN").map(Some);
     }
     if let Some(path) = term.var("CLAWJOB_TOKEN_FILE") {
         return read(Path::new(path), "CLAWJOB_TOKEN_FILE").map(Some);
@@ -33,7 +42,7 @@ pub(crate) fn find(
     let fallback = term.directory.join(ADMIN_TOKEN_FILE);
     match fs::metadata(&fallback) {
         Ok(_) if local => match fs::read_to_string(&fallback) {
-            Ok(token) => header(&token, ADMIN_TOKEN_FILE).map(Some),
+            Ok(token) => checked(&token, ADMIN_TOKEN_FILE).map(Some),
             // Another user's server: go on without a token.
             Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(None),
             Err(e) => Err(format!("{}: {e}", fallback.display())),
@@ -42,22 +51,27 @@ pub(crate) fn find(
     }
 }
 
-fn read(path: &Path, source: &str) -> Result<MetadataValue<Ascii>, String> {
+fn read(path: &Path, source: &str) -> Result<Token, String> {
     let named = format!("{source} {}", path.display());
     let token = fs::read_to_string(path).map_err(|e| format!("{named}: {e}"))?;
-    header(&token, &named)
+    checked(&token, &named)
 }
 
-fn header(token: &str, source: &str) -> Result<MetadataValue<Ascii>, String> {
+fn checked(token: &str, source: &str) -> Result<Token, String> {
     let token = token.trim();
-    if token.is_empty() || token.len() > TOKEN_BYTES_MAX || token.contains(char::is_whitespace) {
-        return Err(format!("{source}: holds no token; it must be one word"));
-    }
-    let mut value: MetadataValue<Ascii> = format!("Bearer {token}")
-        .parse()
-        .map_err(|_| format!("{source}: a token has only printable ASCII characters"))?;
-    value.set_sensitive(true);
-    Ok(value)
+    let fault = if token.is_empty() {
+        "is empty"
+    } else if token.len() > TOKEN_BYTES_MAX {
+        "is longer than any token"
+    } else if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        "is not one word of ASCII characters"
+    } else {
+        let header = format!("Bearer {token}").parse();
+        let mut header: MetadataValue<Ascii> = header.map_err(|e| format!("{source}: {e}"))?;
+        header.set_sensitive(true);
+        return Ok(Token { header, source: source.to_owned() });
+    };
+    Err(format!("{source}: {fault}; put the token there as `clawjob tokens create` printed it"))
 }
 
 #[cfg(test)]
@@ -71,8 +85,8 @@ mod tests {
         term
     }
 
-    fn shown(found: Result<Option<MetadataValue<Ascii>>, String>) -> Option<String> {
-        found.unwrap().map(|value| value.to_str().unwrap().into())
+    fn shown(found: Result<Option<Token>, String>) -> Option<String> {
+        found.unwrap().map(|token| token.header.to_str().unwrap().into())
     }
 
     #[test]
@@ -104,12 +118,22 @@ mod tests {
     }
 
     #[test]
-    fn a_named_file_must_be_there_and_hold_one_word() {
+    fn a_named_source_must_be_there_and_hold_one_word() {
         let dir = tempfile::tempdir().unwrap();
         let term = terminal(dir.path(), &[("CLAWJOB_TOKEN_FILE", "/nonexistent/token")]);
         let fault = find(&ClientArgs::default(), &term, true).unwrap_err();
         assert!(fault.contains("CLAWJOB_TOKEN_FILE /nonexistent/token"), "{fault}");
-        let term = terminal(dir.path(), &[("CLAWJOB_TOKEN", "two words")]);
-        assert!(find(&ClientArgs::default(), &term, true).is_err());
+        let long = "x".repeat(TOKEN_BYTES_MAX + 1);
+        for (token, fault) in [
+            (" \n", "is empty; "),
+            ("two words", "is not one word of ASCII characters; "),
+            ("\u{e9}", "is not one word of ASCII characters; "),
+            (long.as_str(), "is longer than any token; "),
+        ] {
+            let term = terminal(dir.path(), &[("CLAWJOB_TOKEN", token)]);
+            let told = find(&ClientArgs::default(), &term, true).unwrap_err();
+            assert!(told.starts_with(&format!("CLAWJOB_TOKEN: {fault}")), "{told}");
+            assert!(told.contains("clawjob tokens create"), "{told}");
+        }
     }
 }

@@ -14,12 +14,7 @@ use super::{
     file::Wanted,
     plan::{Action, Step},
 };
-use crate::{
-    calendars,
-    client::Client,
-    error::CliError,
-    paging::{self, ListArgs},
-};
+use crate::{calendars, client::Client, error::CliError};
 
 /// Fields of a calendar that a file sets; a file says all of a calendar.
 const FIELDS: [&str; 4] = ["display_name", "dates", "weekdays", "windows"];
@@ -68,51 +63,6 @@ pub(super) fn value(calendar: &Calendar) -> Result<Map<String, Value>, CliError>
     map.remove("name");
     map.remove("etag");
     Ok(map)
-}
-
-/// The calendars of an app that no file names. A server without calendars has none.
-///
-/// # Errors
-/// What the server says.
-pub(super) async fn surplus(
-    client: &mut Client,
-    app: &str,
-    kept: &BTreeSet<&str>,
-) -> Result<Vec<Step>, CliError> {
-    let mut steps = Vec::new();
-    each(client, &format!("apps/{app}"), |calendar| {
-        if !kept.contains(calendar.name.as_str()) {
-            let action = Action::DeleteCalendar { etag: calendar.etag.clone() };
-            steps.push(Step { name: calendar.name.clone(), action });
-        }
-        Ok(())
-    })
-    .await?;
-    Ok(steps)
-}
-
-/// Hands on each calendar of the parent; none when the server has no calendars, or not the app.
-///
-/// # Errors
-/// What the server or `take` says.
-pub(super) async fn each(
-    client: &mut Client,
-    parent: &str,
-    mut take: impl FnMut(&Calendar) -> Result<(), CliError>,
-) -> Result<(), CliError> {
-    let all = ListArgs { limit: 0, page_token: String::new() };
-    let fetch = async |client: &mut Client, size, token| {
-        calendars::page(client, parent.to_owned(), size, token).await
-    };
-    let read = paging::each_page(client, &all, fetch, |page| page.iter().try_for_each(&mut take));
-    match read.await {
-        Err(CliError::Status(status))
-            if matches!(status.code(), Code::Unimplemented | Code::NotFound) =>
-        {
-            Ok(())
-        }
-        read => read.map(drop),
-    }
 }
 
 /// Makes the calendar what the file says.

@@ -3,10 +3,10 @@
 use std::io::Write as _;
 
 use clap::Args;
-use clawjob_proto::v1::{Job, ListJobsRequest};
+use clawjob_proto::v1::{AlarmRule, Calendar, Job, ListJobsRequest};
 use serde_json::{Map, Value};
 
-use super::{calendars, friendly, rules};
+use super::{calendars, friendly, rules, walk};
 use crate::{
     args::OutputFormat,
     context::Context,
@@ -37,7 +37,7 @@ pub(crate) async fn run(ctx: &mut Context<'_>, args: ExportArgs) -> Result<(), C
     let parent = ctx.parent();
     if whole {
         let mut found = Vec::new();
-        calendars::each(&mut ctx.client, &parent, |calendar| {
+        walk::each(&mut ctx.client, &parent, |calendar: &Calendar| {
             found.push(named(&calendar.name, calendars::value(calendar)?));
             Ok(())
         })
@@ -57,7 +57,7 @@ pub(crate) async fn run(ctx: &mut Context<'_>, args: ExportArgs) -> Result<(), C
     sheet.end_jobs(&mut ctx.term.out)?;
     if whole {
         let mut found = Vec::new();
-        rules::each(&mut ctx.client, &parent, |rule| {
+        walk::each(&mut ctx.client, &parent, |rule: &AlarmRule| {
             found.push(named(&rule.name, rules::value(rule)?));
             Ok(())
         })
@@ -77,7 +77,6 @@ async fn jobs(
     filter: &str,
     sheet: &mut Sheet,
 ) -> Result<(), CliError> {
-    let all = ListArgs { limit: 0, page_token: String::new() };
     let (client, out) = (&mut ctx.client, &mut ctx.term.out);
     let fetch = async |client: &mut crate::client::Client, size, token| {
         let rq = ListJobsRequest {
@@ -90,7 +89,7 @@ async fn jobs(
         jobs::page(client, rq).await
     };
     let print = |jobs: &[Job]| jobs.iter().try_for_each(|job| sheet.job(out, job));
-    paging::each_page(client, &all, fetch, print).await.map(drop)
+    paging::each_page(client, &ListArgs::ALL, fetch, print).await.map(drop)
 }
 
 /// The name first, as people look for it.

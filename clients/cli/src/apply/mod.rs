@@ -11,6 +11,7 @@ mod normalize;
 mod order;
 mod plan;
 mod rules;
+mod walk;
 mod write;
 
 pub(crate) use diff::changes;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use clawjob_proto::v1::{AlarmRule, Calendar, Job, ListJobsRequest, UpdateJobRequest, job};
+use clawjob_proto::v1::{AlarmRule, Calendar, Job, UpdateJobRequest, job};
 use prost_types::FieldMask;
 use tonic::Code;
 
@@ -10,15 +10,9 @@ use super::{
     calendars,
     diff::{self, Change},
     file::Wanted,
-    order, rules,
+    order, rules, walk,
 };
-use crate::{
-    client::Client,
-    error::CliError,
-    jobs, names,
-    paging::{self, ListArgs},
-    render,
-};
+use crate::{client::Client, error::CliError, jobs, names, render};
 
 /// What becomes of one job.
 #[derive(Debug)]
@@ -139,20 +133,9 @@ fn or_refused(
 
 /// What the files lack in the apps that they name; calendars after the jobs that used them.
 async fn all_surplus(client: &mut Client, wanted: &Wanted) -> Result<Vec<Step>, CliError> {
-    let mut steps = Vec::new();
-    let kept: BTreeSet<&str> = wanted.rules.iter().map(|rule| rule.name.as_str()).collect();
-    for app in &wanted.rule_apps {
-        steps.extend(rules::surplus(client, app, &kept).await?);
-    }
-    let kept: BTreeSet<&str> = wanted.jobs.iter().map(|job| job.name.as_str()).collect();
-    for app in &wanted.apps {
-        steps.extend(surplus(client, app, &kept).await?);
-    }
-    let kept: BTreeSet<&str> =
-        wanted.calendars.iter().map(|calendar| calendar.name.as_str()).collect();
-    for app in &wanted.apps {
-        steps.extend(calendars::surplus(client, app, &kept).await?);
-    }
+    let mut steps = walk::surplus(client, &wanted.rule_apps, &wanted.rules).await?;
+    steps.extend(walk::surplus(client, &wanted.apps, &wanted.jobs).await?);
+    steps.extend(walk::surplus(client, &wanted.apps, &wanted.calendars).await?);
     Ok(steps)
 }
 
@@ -216,39 +199,5 @@ fn state_change(current: &Job, wanted: &Job) -> Option<job::State> {
         Ok(job::State::Paused) if !paused => Some(job::State::Paused),
         Ok(job::State::Active) if paused => Some(job::State::Active),
         _ => None,
-    }
-}
-
-/// The jobs of an app that no file names.
-async fn surplus(
-    client: &mut Client,
-    app: &str,
-    kept: &BTreeSet<&str>,
-) -> Result<Vec<Step>, CliError> {
-    let all = ListArgs { limit: 0, page_token: String::new() };
-    let parent = format!("apps/{app}");
-    let fetch = async |client: &mut Client, size, token| {
-        let parent = parent.clone();
-        let rq = ListJobsRequest {
-            parent,
-            page_size: size,
-            page_token: token,
-            ..ListJobsRequest::default()
-        };
-        jobs::page(client, rq).await
-    };
-    let mut steps = Vec::new();
-    let read = paging::each_page(client, &all, fetch, |jobs| {
-        for job in jobs.iter().filter(|job| !kept.contains(job.name.as_str())) {
-            let action = Action::Delete { etag: job.etag.clone() };
-            steps.push(Step { name: job.name.clone(), action });
-        }
-        Ok(())
-    })
-    .await;
-    match read {
-        // The app comes into being with its first job: so far it has none too many.
-        Err(CliError::Status(status)) if status.code() == Code::NotFound => Ok(Vec::new()),
-        read => read.map(|_| steps),
     }
 }

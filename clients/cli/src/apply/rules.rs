@@ -1,13 +1,11 @@
 //! Alarm rules of a file: compared with the server's, which keeps what is secret to itself and says
 //! by the etag whether that would change.
 
-use std::collections::BTreeSet;
-
 use clawjob_proto::{
     json,
     v1::{
         AlarmRule, CreateAlarmRuleRequest, DeleteAlarmRuleRequest, GetAlarmRuleRequest,
-        ListAlarmRulesRequest, UpdateAlarmRuleRequest,
+        UpdateAlarmRuleRequest,
     },
 };
 use prost_types::FieldMask;
@@ -16,13 +14,12 @@ use tonic::Code;
 
 use super::{
     diff::{self, Change},
-    plan::{Action, Step},
+    plan::Action,
 };
 use crate::{
     client::{self, Call, Client, alarms},
     error::CliError,
     names,
-    paging::{self, ListArgs},
 };
 
 /// What becomes of a wanted rule, which the server checks without making it.
@@ -62,54 +59,6 @@ pub(super) fn value(rule: &AlarmRule) -> Result<Map<String, Value>, CliError> {
     map.remove("name");
     map.remove("etag");
     Ok(map)
-}
-
-/// The rules of an app that no file names.
-///
-/// # Errors
-/// What the server says.
-pub(super) async fn surplus(
-    client: &mut Client,
-    app: &str,
-    kept: &BTreeSet<&str>,
-) -> Result<Vec<Step>, CliError> {
-    let mut steps = Vec::new();
-    each(client, &format!("apps/{app}"), |rule| {
-        if !kept.contains(rule.name.as_str()) {
-            let action = Action::DeleteRule { etag: rule.etag.clone() };
-            steps.push(Step { name: rule.name.clone(), action });
-        }
-        Ok(())
-    })
-    .await?;
-    Ok(steps)
-}
-
-/// Hands on each rule of the parent; none when the server has no rules, or not the app.
-///
-/// # Errors
-/// What the server or `take` says.
-pub(super) async fn each(
-    client: &mut Client,
-    parent: &str,
-    mut take: impl FnMut(&AlarmRule) -> Result<(), CliError>,
-) -> Result<(), CliError> {
-    let all = ListArgs { limit: 0, page_token: String::new() };
-    let fetch = async |client: &mut Client, page_size, page_token| {
-        let rq = ListAlarmRulesRequest { parent: parent.to_owned(), page_size, page_token };
-        let rpc = async |ch, rq| alarms(ch).list_alarm_rules(rq).await;
-        let page = client.call(Call::SAFE, rq, rpc).await?;
-        Ok((page.alarm_rules, page.next_page_token))
-    };
-    let read = paging::each_page(client, &all, fetch, |page| page.iter().try_for_each(&mut take));
-    match read.await {
-        Err(CliError::Status(status))
-            if matches!(status.code(), Code::Unimplemented | Code::NotFound) =>
-        {
-            Ok(())
-        }
-        read => read.map(drop),
-    }
 }
 
 /// Makes the rule, or has the server check it only.

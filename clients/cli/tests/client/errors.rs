@@ -26,6 +26,13 @@ async fn a_missing_or_wrong_token_exits_4() {
     let done = session.run(&["whoami"]).await;
     assert_eq!(done.exit, 4);
     assert!(done.err.contains("TOKEN_INVALID") && done.err.contains("CLAWJOB_TOKEN"), "{done:?}");
+    assert!(done.err.contains("\n  token: none was given\n"), "{done:?}");
+    session.file("wrong", "wrong-word\n");
+    let file = session.directory.path().join("wrong");
+    let done = session.run(&["whoami", "--token-file", file.to_str().unwrap()]).await;
+    assert_eq!(done.exit, 4);
+    let used = format!("\n  token: the one of --token-file {}\n", file.display());
+    assert!(done.err.contains(&used) && !done.err.contains("wrong-word"), "{done:?}");
 }
 
 #[tokio::test]
