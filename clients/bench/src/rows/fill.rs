@@ -34,7 +34,7 @@ pub(super) async fn copies(
     let spec = match schedules {
         Schedules::Daily => "jsonb_set(t.spec, '{schedules,0,trigger}', jsonb_build_object('Cron',
             jsonb_build_object('text', format('%s %s * * *', n % 60, n / 60 % 24),
-                'dialect', 'Unix')))"
+                'dialect', 'UNIX')))"
             .to_owned(),
         Schedules::Shifted { start_us } => format!(
             "jsonb_set(t.spec, '{{schedules,0,start_at}}', to_jsonb(to_char(
