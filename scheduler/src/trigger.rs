@@ -190,14 +190,5 @@ impl Trigger {
 
 /// A change by the scheduler itself that changes nothing yet.
 fn own() -> JobChange {
-    JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete: false,
-        drop_due: false,
-        restart_schedule: false,
-        problem: None,
-        updated_by: String::new(),
-    }
+    JobChange::by("")
 }

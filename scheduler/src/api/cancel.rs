@@ -13,7 +13,7 @@ use crate::{
     },
     store::{
         RESULT_BATCH_MAX,
-        ops::{AttemptEnd, EndAnswer, EndRun, MarkCanceling, StateSet},
+        ops::{EndAnswer, EndRun, MarkCanceling, StateSet},
     },
 };
 
@@ -56,12 +56,11 @@ async fn step(api: &Api, runs: &[OpenRun], order: &Order) -> ApiResult<Vec<RunId
     let now = api.clock.now();
     let (mut ends, mut kills) = (Vec::new(), Vec::new());
     for run in runs {
-        let (attempt, from) = (run.attempt_ref(), StateSet::only(run.state));
         match transition::cancel(run, order.reason) {
-            Verdict::End(to) => ends.push(end(run, to, order)),
+            Verdict::End(to) => ends.push(EndRun::unheard(run, to, order.message.clone())),
             Verdict::Canceling(reason) => kills.push(MarkCanceling {
-                attempt,
-                from,
+                attempt: run.attempt_ref(),
+                from: StateSet::only(run.state),
                 reason,
                 grace: order.grace,
                 message: order.message.clone(),
@@ -82,18 +81,6 @@ async fn step(api: &Api, runs: &[OpenRun], order: &Order) -> ApiResult<Vec<RunId
         kill_here(api, &marked).await?;
     }
     Ok(again)
-}
-
-fn end(run: &OpenRun, to: RunState, order: &Order) -> EndRun {
-    EndRun {
-        attempt: run.attempt_ref(),
-        from: StateSet::only(run.state),
-        to,
-        end: AttemptEnd::default(),
-        output: None,
-        output_truncated: false,
-        message: order.message.clone(),
-    }
 }
 
 /// Tells the executors that are connected to this node at once; the owner tells the others.

@@ -6,7 +6,7 @@ use super::*;
 use crate::model::{
     app::App,
     ids::AttemptRef,
-    job::{JobState, OverlapPolicy, Placement, RouteStrategy},
+    job::{OverlapPolicy, Placement, RouteStrategy},
     run::{KillReason, RunState},
     schedule::{Schedule, Trigger},
 };
@@ -29,23 +29,9 @@ fn job(id: i64, spec: JobSpec) -> Job {
     Job {
         id: JobId(id),
         app: AppId(1),
-        app_name: "demo".into(),
-        name: format!("job-{id}").into(),
         partition: JobId(id).partition(),
-        state: JobState::Active,
         spec: Arc::new(JobSpec { handler: "hello".to_owned(), ..spec }),
-        revision: 1,
-        version: 1,
-        created_at: at(0),
-        updated_at: at(0),
-        updated_by: String::new(),
-        pause_until: None,
-        pause_reason: String::new(),
-        effective_from: at(0),
-        next_fire_at: None,
-        problem: String::new(),
-        deleted: false,
-        calendars: Default::default(),
+        ..Job::draft("demo", &format!("job-{id}"), at(0))
     }
 }
 

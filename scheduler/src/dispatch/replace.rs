@@ -17,7 +17,7 @@ use crate::{
     },
     store::{
         OWNER_BATCH_MAX, Result,
-        ops::{AttemptEnd, EndRun, MarkCanceling, OpenRuns, StateSet},
+        ops::{EndRun, MarkCanceling, OpenRuns, StateSet},
     },
 };
 
@@ -60,7 +60,7 @@ impl Dispatcher {
         for row in &rows {
             let Some(by) = by.get(&row.id) else { continue };
             match transition::cancel(row, KillReason::Replaced) {
-                Verdict::End(to) => ends.push(end(row, to, *by)),
+                Verdict::End(to) => ends.push(EndRun::unheard(row, to, why(*by))),
                 Verdict::Canceling(reason) => kills.push(kill(row, reason, *by)),
                 _ => {}
             }
@@ -84,18 +84,6 @@ impl Dispatcher {
             self.board.ended(**run, now);
         }
         Ok(parents || !gone.is_empty())
-    }
-}
-
-fn end(run: &OpenRun, to: RunState, by: RunId) -> EndRun {
-    EndRun {
-        attempt: run.attempt_ref(),
-        from: StateSet::only(run.state),
-        to,
-        end: AttemptEnd::default(),
-        output: None,
-        output_truncated: false,
-        message: why(by),
     }
 }
 

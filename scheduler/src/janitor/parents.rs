@@ -74,22 +74,16 @@ impl Janitor {
 
 /// Asks a shard to stop as its parent was asked.
 fn stop(shard: &OpenRun, parent: &OpenRun, verdicts: &mut Verdicts) {
-    let (attempt, from) = (shard.attempt_ref(), StateSet::only(shard.state));
     let message = parent.message.clone();
     match transition::cancel(shard, parent.kill_reason.unwrap_or(KillReason::User)) {
-        Verdict::End(to) => verdicts.ends.push(EndRun {
-            attempt,
-            from,
-            to,
-            end: AttemptEnd::default(),
-            output: None,
-            output_truncated: false,
+        Verdict::End(to) => verdicts.ends.push(EndRun::unheard(shard, to, message)),
+        Verdict::Canceling(reason) => verdicts.kills.push(MarkCanceling {
+            attempt: shard.attempt_ref(),
+            from: StateSet::only(shard.state),
+            reason,
+            grace: parent.kill_grace,
             message,
         }),
-        Verdict::Canceling(reason) => {
-            let grace = parent.kill_grace;
-            verdicts.kills.push(MarkCanceling { attempt, from, reason, grace, message });
-        }
         _ => {}
     }
 }

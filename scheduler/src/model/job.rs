@@ -308,6 +308,31 @@ pub struct Job {
 }
 
 impl Job {
+    /// An active job that does not exist yet, without content: its row ids are 0.
+    pub fn draft(app: &str, name: &str, now: DateTime<Utc>) -> Self {
+        Self {
+            id: JobId(0),
+            app: AppId(0),
+            app_name: app.into(),
+            name: name.into(),
+            partition: JobId(0).partition(),
+            state: JobState::Active,
+            spec: Arc::default(),
+            revision: 1,
+            version: 1,
+            created_at: now,
+            updated_at: now,
+            updated_by: String::new(),
+            pause_until: None,
+            pause_reason: String::new(),
+            effective_from: now,
+            next_fire_at: None,
+            problem: String::new(),
+            deleted: false,
+            calendars: Calendars::default(),
+        }
+    }
+
     /// Resource name `apps/{app}/jobs/{job}`.
     pub fn resource_name(&self) -> String {
         format!("apps/{}/jobs/{}", self.app_name, self.name)

@@ -189,7 +189,6 @@ pub fn delay(compiled: &[Arc<Compiled>]) -> Option<Duration> {
 mod tests {
     use super::*;
     use crate::model::{
-        calendar::Calendars,
         ids::{AppId, JobId},
         job::JobSpec,
         schedule::{Schedule, Trigger},
@@ -207,23 +206,9 @@ mod tests {
         let job = Job {
             id: JobId(7),
             app: AppId(1),
-            app_name: "demo".into(),
-            name: "hello".into(),
-            partition: JobId(7).partition(),
-            state: JobState::Active,
             spec: Arc::new(JobSpec { schedules, ..JobSpec::default() }),
             revision: 3,
-            version: 4,
-            created_at: at(0),
-            updated_at: at(0),
-            updated_by: String::new(),
-            pause_until: None,
-            pause_reason: String::new(),
-            effective_from: at(0),
-            next_fire_at: None,
-            problem: String::new(),
-            deleted: false,
-            calendars: Calendars::default(),
+            ..Job::draft("demo", "hello", at(0))
         };
         let compiled = compile_all(&job).expect("good schedules");
         (job, compiled)

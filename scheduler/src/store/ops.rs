@@ -262,6 +262,12 @@ impl EndRun {
         }
     }
 
+    /// Ends it without a word of an executor, in the state that was seen.
+    pub fn unheard(run: &OpenRun, to: RunState, message: String) -> Self {
+        let from = StateSet::only(run.state);
+        Self { from, to, ..Self::skip(run.attempt_ref(), message) }
+    }
+
     /// A QUEUED run that ends as SKIPPED (T22).
     pub fn skip(attempt: AttemptRef, message: String) -> Self {
         Self {

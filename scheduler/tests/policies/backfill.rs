@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clawjob_scheduler::{
+    api::convert,
     model::{
         backfill::BackfillGroup,
         ids::RunId,
@@ -188,6 +189,36 @@ async fn runs_of_a_backfill_wait_their_turn_without_expiring() {
     let runs = world.runs_of(&job).await;
     assert_eq!(runs.len(), 8);
     assert!(runs.iter().all(|run| run.run.state == RunState::Succeeded));
+}
+
+/// What the API says of why each run of the backfill is in its state, the oldest fire time first.
+async fn told(world: &World, job: &Job) -> Vec<(RunState, String)> {
+    let mut runs = world.runs_of(job).await;
+    runs.sort_by_key(|run| run.run.fire_at);
+    let shown = |run: &RunRecord| convert::run::to_proto(run, None, false, world.now());
+    runs.iter().map(|run| (run.run.state, shown(run).state_message)).collect()
+}
+
+#[tokio::test]
+async fn runs_of_a_backfill_that_wait_for_their_turn_say_so() {
+    let mut world = World::new(at("2026-06-10T12:00:00Z")).await;
+    let job = world.job("a", every(600, OverlapPolicy::Skip)).await;
+    world.pass(sec(5)).await;
+    backfill(&world, &job, 4, 2).await;
+    world.pass(sec(5)).await;
+    let turn = "waits for its turn: the backfill runs 2 at once";
+    let why = told(&world, &job).await;
+    assert!(why[..2].iter().all(|(_, why)| why.contains("no connected executor")), "{why:?}");
+    assert!(why[2..].iter().all(|(_, why)| why.starts_with(turn)), "{why:?}");
+    world.steady("one", 50, sec(20)).await;
+    world.pass(sec(5)).await;
+    let why = told(&world, &job).await;
+    assert!(why[..2].iter().all(|(state, _)| *state == RunState::Running), "{why:?}");
+    assert!(why[..2].iter().all(|(_, why)| !why.contains("waits for its turn")), "{why:?}");
+    assert!(why[2..].iter().all(|(_, why)| why.starts_with(turn)), "{why:?}");
+    world.pass(sec(60)).await;
+    let why = told(&world, &job).await;
+    assert!(why.iter().all(|end| *end == (RunState::Succeeded, String::new())), "{why:?}");
 }
 
 #[tokio::test]

@@ -165,16 +165,7 @@ async fn a_deleted_child_leaves_the_others_working_and_a_paused_one_starts() {
     let (mut world, good, bad) = world().await;
     let paused = world.job("paused", JobSpec::default()).await;
     let job = world.job("first", starts(&[&bad, &paused, &good], &[])).await;
-    let change = JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete: false,
-        drop_due: true,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "test".to_owned(),
-    };
+    let change = JobChange { drop_due: true, ..JobChange::by("test") };
     let none = || Box::new(|_: &_| Vec::new());
     let delete = JobChange { delete: true, ..change.clone() };
     world.store.change_job(bad.id, &delete, none(), world.now()).await.expect("deleted");

@@ -32,19 +32,6 @@ fn every(seconds: u64) -> Schedule {
     Schedule { trigger: Trigger::Interval(Duration::from_secs(seconds)), ..Schedule::default() }
 }
 
-fn no_change() -> JobChange {
-    JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete: false,
-        drop_due: false,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "test".to_owned(),
-    }
-}
-
 fn replan(input: &ReplanInput) -> Vec<NewRun> {
     let compiled = plan::compile_all(&input.job).expect("good schedules");
     plan::replan(&input.job, &compiled, input.now, input.partition.planned_until, 1_000)
@@ -57,12 +44,13 @@ async fn change(world: &World, job: &Job, change: JobChange) -> Job {
 
 async fn pause(world: &World, job: &Job, until: Option<DateTime<Utc>>) -> Job {
     let state = Some((JobState::Paused, until, String::new()));
-    change(world, job, JobChange { state, drop_due: true, ..no_change() }).await
+    change(world, job, JobChange { state, drop_due: true, ..JobChange::by("test") }).await
 }
 
 async fn edit(world: &World, job: &Job, spec: JobSpec) -> Job {
     let restart_schedule = spec.schedules != job.spec.schedules;
-    change(world, job, JobChange { spec: Some(spec), restart_schedule, ..no_change() }).await
+    let edit = JobChange { spec: Some(spec), restart_schedule, ..JobChange::by("test") };
+    change(world, job, edit).await
 }
 
 /// Fire times of the runs that ran, in order.
@@ -86,8 +74,9 @@ async fn what_passed_during_a_long_pause_is_neither_made_up_for_nor_recorded() {
     world.run_until(at("2026-06-10T12:40:00Z")).await;
     pause(&world, &job, None).await;
     world.run_until(at("2026-06-10T20:45:00Z")).await;
-    let resume = Some((JobState::Active, None, String::new()));
-    change(&world, &job, JobChange { state: resume, restart_schedule: true, ..no_change() }).await;
+    let state = Some((JobState::Active, None, String::new()));
+    let resume = JobChange { state, restart_schedule: true, ..JobChange::by("test") };
+    change(&world, &job, resume).await;
     world.run_until(at("2026-06-10T22:00:00Z")).await;
     let wanted = ["2026-06-10T12:30:00Z", "2026-06-10T21:30:00Z"];
     assert_eq!(ran(&world, &job).await, times(&wanted));
@@ -188,6 +177,35 @@ async fn the_last_fire_time_before_the_end_date_runs_and_the_job_is_expired_then
     for name in ["clock", "delay"] {
         let job = world.store.get_job("day", name).await.expect("found");
         assert_eq!(job.state, JobState::Expired, "{name}");
+    }
+}
+
+/// The one who made the revision answers for it, not the clock.
+#[tokio::test]
+async fn a_job_that_expires_or_resumes_by_itself_keeps_who_changed_it_last() {
+    let mut world = World::new(at("2026-06-10T12:00:00Z")).await;
+    let ends = Some(at("2026-06-10T12:20:00Z"));
+    let ending = spec(Schedule { end_at: ends, ..cron("*/10 * * * *", "") });
+    let ending = world.job("ending", ending).await;
+    let resting = world.job("resting", spec(every(60))).await;
+    let edited = at("2026-06-10T12:05:00Z");
+    world.run_until(edited).await;
+    for job in [&ending, &resting] {
+        let content = JobSpec { description: "new".to_owned(), ..(*job.spec).clone() };
+        let by_bob = JobChange { spec: Some(content), ..JobChange::by("bob") };
+        change(&world, job, by_bob).await;
+    }
+    let pause = Some((JobState::Paused, Some(at("2026-06-10T12:10:00Z")), String::new()));
+    change(&world, &resting, JobChange { state: pause, ..JobChange::by("bob") }).await;
+    world.run_until(at("2026-06-10T12:30:00Z")).await;
+    for (name, state) in [("ending", JobState::Expired), ("resting", JobState::Active)] {
+        let job = world.store.get_job("day", name).await.expect("found");
+        assert_eq!(job.state, state, "{name}");
+        assert_eq!((job.updated_by.as_str(), job.updated_at), ("bob", edited), "{name}");
+        let revisions = world.store.list_revisions(job.id, 0, 9).await.expect("listed");
+        let by: Vec<_> =
+            revisions.iter().map(|old| (old.revision, old.updated_by.as_str())).collect();
+        assert_eq!(by, [(2, "bob"), (1, "test")], "{name}");
     }
 }
 

@@ -280,14 +280,9 @@ async fn a_pause_leaves_the_shards_of_a_run_that_goes_on() {
     world.steady("one", 1, TimeDelta::seconds(10)).await;
     world.run_until(at("2026-06-10T12:01:05Z")).await;
     let change = JobChange {
-        version: None,
-        spec: None,
         state: Some((clawjob_scheduler::model::job::JobState::Paused, None, String::new())),
-        delete: false,
         drop_due: true,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "test".to_owned(),
+        ..JobChange::by("test")
     };
     let none = Box::new(|_: &_| Vec::new());
     world.store.change_job(job.id, &change, none, world.now()).await.expect("paused");

@@ -75,16 +75,7 @@ pub(crate) async fn an_app_with_jobs_or_open_runs_stays(f: &Fixture) {
     let job = f.store.get_job("shop", "a").await.expect("found");
     let busy = f.store.delete_app(f.app.id).await;
     assert!(matches!(busy, Err(StoreError::Conflict(_))), "{busy:?}");
-    let delete = JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete: true,
-        drop_due: true,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "me".to_owned(),
-    };
+    let delete = JobChange { delete: true, drop_due: true, ..JobChange::by("me") };
     f.store.change_job(job.id, &delete, nothing(), at(20)).await.expect("deleted");
     let running_still = f.store.delete_app(f.app.id).await;
     assert!(matches!(running_still, Err(StoreError::Conflict(_))), "{running_still:?}");

@@ -61,16 +61,7 @@ async fn job(f: &Fixture, name: &str, spec: JobSpec) -> Result<Job, StoreError> 
 }
 
 fn edit(spec: JobSpec) -> JobChange {
-    JobChange {
-        version: None,
-        spec: Some(spec),
-        state: None,
-        delete: false,
-        drop_due: false,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "bob".to_owned(),
-    }
+    JobChange { spec: Some(spec), ..JobChange::by("bob") }
 }
 
 async fn planned(f: &Fixture, job: &Job) -> Vec<i64> {

@@ -38,16 +38,7 @@ async fn create(f: &Fixture, app: AppId, name: &str, spec: JobSpec) -> Result<Jo
 }
 
 fn change(spec: Option<JobSpec>) -> JobChange {
-    JobChange {
-        version: None,
-        delete: spec.is_none(),
-        spec,
-        state: None,
-        drop_due: false,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "me".to_owned(),
-    }
+    JobChange { delete: spec.is_none(), spec, ..JobChange::by("me") }
 }
 
 async fn save(f: &Fixture, job: &Job, spec: Option<JobSpec>) -> Result<Job, StoreError> {

@@ -14,16 +14,7 @@ pub(crate) async fn a_store_of_its_own_has_one_owner(f: &Fixture) {
 pub(crate) async fn jobs_are_read_as_they_were_at_a_revision(f: &Fixture) {
     let (job, other) = (f.job("a").await, f.job("b").await);
     let spec = JobSpec { handler: "new".to_owned(), ..JobSpec::default() };
-    let change = JobChange {
-        version: None,
-        spec: Some(spec),
-        state: None,
-        delete: false,
-        drop_due: false,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "me".to_owned(),
-    };
+    let change = JobChange { spec: Some(spec), ..JobChange::by("me") };
     let replan = Box::new(|_: &_| Vec::new());
     f.store.change_job(job.id, &change, replan, at(1)).await.expect("changed");
     let wanted = [(job.id, 1), (job.id, 2), (other.id, 1), (other.id, 7)];

@@ -82,16 +82,7 @@ pub(crate) async fn the_last_word_on_a_run_counts(f: &Fixture) {
     let start = now(f).await;
     let planned = f.planned(&job, at(10)).await;
     f.store.explain_waiting(&[(planned.run, "no slot".to_owned())]).await.expect("explained");
-    let change = |delete| JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete,
-        drop_due: true,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "me".to_owned(),
-    };
+    let change = |delete| JobChange { delete, drop_due: true, ..JobChange::by("me") };
     let replan = Box::new(|input: &ReplanInput| vec![fire(&input.job, at(10))]);
     f.store.change_job(job.id, &change(false), replan, at(1)).await.expect("planned anew");
     until(f, start, &[planned.run], &[]).await;

@@ -171,16 +171,7 @@ pub(crate) async fn x21_a_result_delivered_twice_ends_its_run_and_starts_childre
 pub(crate) async fn a_run_that_exists_or_whose_job_is_gone_is_not_started(f: &Fixture) {
     let (job, next, gone) = (f.job("a").await, f.job("b").await, f.job("c").await);
     let event = one_event(f, &job, 100).await;
-    let change = JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete: true,
-        drop_due: true,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "me".to_owned(),
-    };
+    let change = JobChange { delete: true, drop_due: true, ..JobChange::by("me") };
     f.store.change_job(gone.id, &change, Box::new(|_| Vec::new()), at(15)).await.expect("deleted");
     let there = start_of(&next, &event);
     f.store.create_run(&there, None, at(16)).await.expect("made before");

@@ -70,16 +70,7 @@ pub(crate) async fn the_inbox_names_runs_that_are_gone(f: &Fixture) {
     let job = f.store.create_job(&new, first, at(22)).await.expect("a job");
     let planned = RunId::scheduled(job.id, at(30));
     assert_eq!(f.drain_inbox().await.ids, [planned]);
-    let delete = JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete: true,
-        drop_due: true,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "me".to_owned(),
-    };
+    let delete = JobChange { delete: true, drop_due: true, ..JobChange::by("me") };
     f.store.change_job(job.id, &delete, Box::new(|_| Vec::new()), at(23)).await.expect("deleted");
     let batch = f.drain_inbox().await;
     assert_eq!((batch.ids, batch.open.runs), (vec![planned], Vec::new()));

@@ -36,16 +36,7 @@ fn runs_at(seconds: &'static [i64]) -> Replan {
 }
 
 fn change() -> JobChange {
-    JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete: false,
-        drop_due: false,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "bob".to_owned(),
-    }
+    JobChange::by("bob")
 }
 
 fn request(body: u8) -> Option<RequestKey> {

@@ -31,16 +31,7 @@ pub(crate) async fn every_change_of_a_job_raises_the_version_of_its_partition(f:
     let job = f.job("a").await;
     let created = f.partition(job.partition).await.jobs_version;
     assert_eq!(created, 1);
-    let pause = JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete: false,
-        drop_due: false,
-        restart_schedule: true,
-        problem: None,
-        updated_by: "me".to_owned(),
-    };
+    let pause = JobChange { restart_schedule: true, ..JobChange::by("me") };
     f.store.change_job(job.id, &pause, Box::new(|_| Vec::new()), at(1)).await.expect("changed");
     assert_eq!(f.partition(job.partition).await.jobs_version, 2);
     let newer = f.store.load_jobs(&[(job.partition, created)]).await.expect("jobs");

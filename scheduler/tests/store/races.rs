@@ -25,14 +25,10 @@ fn replan(input: &ReplanInput) -> Vec<NewRun> {
 
 fn to(state: JobState) -> JobChange {
     JobChange {
-        version: None,
-        spec: None,
         state: Some((state, None, String::new())),
-        delete: false,
         drop_due: state == JobState::Paused,
         restart_schedule: state == JobState::Active,
-        problem: None,
-        updated_by: "me".to_owned(),
+        ..JobChange::by("me")
     }
 }
 

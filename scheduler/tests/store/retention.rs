@@ -123,16 +123,7 @@ pub(crate) async fn logs_go_before_their_run_but_not_while_it_goes_on(f: &Fixtur
 pub(crate) async fn a_deleted_job_stays_while_its_runs_do(f: &Fixture) {
     let job = f.job("a").await;
     let run = ended(f, &job, at(0)).await;
-    let delete = JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete: true,
-        drop_due: true,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "me".to_owned(),
-    };
+    let delete = JobChange { delete: true, drop_due: true, ..JobChange::by("me") };
     f.store.change_job(job.id, &delete, Box::new(|_| Vec::new()), at(1)).await.expect("deleted");
     prune(f, 30, 7, at(20 * DAY)).await;
     assert_eq!(&*f.store.get_run(run).await.expect("found").job_name, "a");

@@ -161,16 +161,7 @@ pub(crate) async fn a_parent_that_is_to_stop_keeps_its_state(f: &Fixture) {
 pub(crate) async fn a_change_of_the_job_removes_no_shard(f: &Fixture) {
     let job = f.job("a").await;
     let (parent, shards) = family(f, &job, 3).await;
-    let change = JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete: true,
-        drop_due: true,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "me".to_owned(),
-    };
+    let change = JobChange { delete: true, drop_due: true, ..JobChange::by("me") };
     f.store.change_job(job.id, &change, Box::new(|_| Vec::new()), at(15)).await.expect("deleted");
     let mut ids: Vec<RunId> = shards.iter().map(|shard| shard.run).collect();
     ids.push(parent);

@@ -1,4 +1,4 @@
-//! What all changes of jobs share: the draft that is checked, the runs planned anew, the answer.
+//! What all changes of jobs share: the runs planned anew, the answer.
 
 use std::sync::Arc;
 
@@ -8,13 +8,11 @@ use clawjob_proto::v1 as pb;
 use crate::{
     api::{convert, validate},
     model::{
-        calendar::Calendars,
-        ids::{AppId, JobId},
         job::{Job, JobSpec, JobState},
         plan,
         schedule::Compiled,
     },
-    store::ops::{JobChange, NewRun, Replan, ReplanInput},
+    store::ops::{NewRun, Replan, ReplanInput},
 };
 
 /// Tries of a change whose job is changed by others at the same time.
@@ -22,45 +20,6 @@ pub(super) const TRIES_MAX: usize = 8;
 
 /// Runs that a change plans at most: what its schedules spread, and the seconds planned ahead.
 const REPLAN_MAX: usize = validate::SCHEDULES_MAX * (validate::SPREAD_FIRES_MAX + 100);
-
-/// A job that does not exist yet.
-pub(super) fn draft(app: &str, name: &str, state: JobState, now: DateTime<Utc>) -> Job {
-    Job {
-        id: JobId(0),
-        app: AppId(0),
-        app_name: app.into(),
-        name: name.into(),
-        partition: JobId(0).partition(),
-        state,
-        spec: Arc::default(),
-        revision: 1,
-        version: 1,
-        created_at: now,
-        updated_at: now,
-        updated_by: String::new(),
-        pause_until: None,
-        pause_reason: String::new(),
-        effective_from: now,
-        next_fire_at: None,
-        problem: String::new(),
-        deleted: false,
-        calendars: Calendars::default(),
-    }
-}
-
-/// A change that changes nothing yet.
-pub(super) fn no_change(updated_by: String) -> JobChange {
-    JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete: false,
-        drop_due: false,
-        restart_schedule: false,
-        problem: None,
-        updated_by,
-    }
-}
 
 /// Plans the changed job anew by its schedules. Calendars are read within the transaction: what
 /// they cover may have changed since the schedules were checked.

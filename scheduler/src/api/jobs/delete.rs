@@ -2,11 +2,7 @@
 
 use clawjob_proto::v1 as pb;
 
-use super::{
-    JobsService,
-    change::{no_change, replan},
-    write::check_etag,
-};
+use super::{JobsService, change::replan, write::check_etag};
 use crate::{
     api::{
         Api,
@@ -60,7 +56,7 @@ pub(in crate::api) async fn delete_all(api: &Api, caller: &Caller, app: AppId) -
 
 async fn delete(api: &Api, caller: &Caller, job: &Job, version: Option<u64>) -> ApiResult<()> {
     let change =
-        JobChange { version, delete: true, drop_due: true, ..no_change(caller.principal()) };
+        JobChange { version, delete: true, drop_due: true, ..JobChange::by(caller.principal()) };
     let now = api.clock.now();
     let deleted = api.store.change_job(job.id, &change, replan(Vec::new()), now).await;
     deleted.map_err(|error| match error {

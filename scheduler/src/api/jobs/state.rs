@@ -4,7 +4,7 @@ use clawjob_proto::v1 as pb;
 
 use super::{
     JobsService,
-    change::{no_change, replan, shown, state_by_schedules},
+    change::{replan, shown, state_by_schedules},
 };
 use crate::{
     api::{
@@ -47,7 +47,7 @@ impl JobsService {
         let change = JobChange {
             state: Some((JobState::Paused, until, request.reason)),
             drop_due: true,
-            ..no_change(caller.principal())
+            ..JobChange::by(caller.principal())
         };
         self.set_state(&job, change, replan(Vec::new()), "job paused").await
     }
@@ -66,7 +66,7 @@ impl JobsService {
         let change = JobChange {
             state: Some((state, None, String::new())),
             restart_schedule: true,
-            ..no_change(caller.principal())
+            ..JobChange::by(caller.principal())
         };
         self.set_state(&job, change, Box::new(resumed), "job resumed").await
     }

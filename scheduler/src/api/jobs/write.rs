@@ -4,7 +4,7 @@ use clawjob_proto::v1 as pb;
 
 use super::{
     JobsService,
-    change::{TRIES_MAX, draft, no_change, replan, shown, state_by_schedules},
+    change::{TRIES_MAX, replan, shown, state_by_schedules},
 };
 use crate::{
     api::{
@@ -68,7 +68,7 @@ impl JobsService {
         let now = self.api.clock.now();
         let state = new_state(job, &mut bad);
         let mut spec = spec_from_proto(job, self.api.settings.params_bytes_max, &mut bad);
-        let mut frame = draft(&name.app, &name.job, state, now);
+        let mut frame = Job { state, ..Job::draft(&name.app, &name.job, now) };
         frame.calendars = calendars::of_job(&self.api, caller, &frame, &spec).await?;
         let compiled = validate::job(&frame, &mut spec, now, &mut bad);
         self.check_chains(caller, name, &frame.spec, &spec, &mut bad).await?;
@@ -212,7 +212,7 @@ impl JobsService {
             spec: Some(spec),
             state,
             restart_schedule,
-            ..no_change(caller.principal())
+            ..JobChange::by(caller.principal())
         };
         match self.api.store.change_job(current.id, &change, replan(compiled), now).await {
             Ok(job) => {

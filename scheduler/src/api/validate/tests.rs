@@ -1,11 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::model::{
-    ids::{AppId, JobId},
-    job::JobState,
-    schedule::Dialect,
-};
+use crate::model::schedule::Dialect;
 
 fn now() -> DateTime<Utc> {
     DateTime::from_timestamp(1_800_000_000, 0).expect("in range")
@@ -13,27 +9,7 @@ fn now() -> DateTime<Utc> {
 
 /// The job that a spec is checked for.
 fn frame() -> Job {
-    Job {
-        id: JobId(0),
-        app: AppId(0),
-        app_name: "a".into(),
-        name: "j".into(),
-        partition: JobId(0).partition(),
-        state: JobState::Active,
-        spec: Arc::default(),
-        revision: 1,
-        version: 1,
-        created_at: now(),
-        updated_at: now(),
-        updated_by: String::new(),
-        pause_until: None,
-        pause_reason: String::new(),
-        effective_from: now(),
-        next_fire_at: None,
-        problem: String::new(),
-        deleted: false,
-        calendars: Default::default(),
-    }
+    Job::draft("a", "j", now())
 }
 
 fn good() -> JobSpec {

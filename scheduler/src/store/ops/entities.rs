@@ -200,6 +200,34 @@ pub struct JobChange {
 }
 
 impl JobChange {
+    /// A change that changes nothing yet. `updated_by` may be empty, see there.
+    pub fn by(updated_by: impl Into<String>) -> Self {
+        Self {
+            version: None,
+            spec: None,
+            state: None,
+            delete: false,
+            drop_due: false,
+            restart_schedule: false,
+            problem: None,
+            updated_by: updated_by.into(),
+        }
+    }
+
+    /// Why the change is refused of the job as it is.
+    pub fn refusal(&self, job: &Job) -> Option<StoreError> {
+        if job.deleted {
+            return Some(StoreError::NotFound(job.resource_name()));
+        }
+        let moved = self.version.is_some_and(|version| version != job.version);
+        moved.then(|| {
+            StoreError::Conflict(format!(
+                "{} was changed meanwhile: read it again and apply the change to what it is now",
+                job.resource_name()
+            ))
+        })
+    }
+
     /// Why a run that the change keeps from being sent is skipped.
     pub fn skip_message(&self) -> &'static str {
         if self.delete {

@@ -227,14 +227,8 @@ pub(super) async fn change_job(
     let tx = begin(&mut client).await?;
     let partition = raise_jobs_version(&tx, id.partition(), now).await?;
     let before = by_id(&tx, id).await?;
-    if before.deleted {
-        return Err(StoreError::NotFound(before.resource_name()));
-    }
-    if change.version.is_some_and(|version| version != before.version) {
-        return Err(StoreError::Conflict(format!(
-            "{} was changed meanwhile: read it again and apply the change to what it is now",
-            before.resource_name()
-        )));
+    if let Some(refusal) = change.refusal(&before) {
+        return Err(refusal);
     }
     if let Some(spec) = &change.spec {
         chains::refuse_cycle(&tx, &before.resource_name(), spec).await?;

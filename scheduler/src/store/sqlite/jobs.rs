@@ -190,14 +190,8 @@ pub(super) fn change(
 ) -> Result<Job> {
     tx.note_time(now);
     let before = stored(tx.conn(), id)?;
-    if before.deleted {
-        return Err(StoreError::NotFound(before.resource_name()));
-    }
-    if change.version.is_some_and(|version| version != before.version) {
-        return Err(StoreError::Conflict(format!(
-            "{} was changed meanwhile: read it again and apply the change to what it is now",
-            before.resource_name()
-        )));
+    if let Some(refusal) = change.refusal(&before) {
+        return Err(refusal);
     }
     if let Some(spec) = &change.spec {
         chains::refuse_cycle(tx.conn(), &before.resource_name(), spec)?;
