@@ -6,7 +6,7 @@ mod secret;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
-use http::{HeaderMap, header::AUTHORIZATION};
+use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 use tokio::sync::broadcast::error::RecvError;
@@ -33,6 +33,11 @@ pub const TOKEN_CACHE_MAX: usize = 10_000;
 pub const TOKEN_TOUCH_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest credential that is looked at, bytes.
 pub const BEARER_BYTES_MAX: usize = 512;
+
+/// Where most calls have their credential, as errors name it.
+const HEADER: &str = "authorization header";
+/// How a token reads.
+const TOKEN_FORM: &str = "clawjob_<id>_<secret>";
 
 /// How long a sign-in lasts.
 #[derive(Clone, Copy, Debug)]
@@ -87,27 +92,22 @@ impl Auth {
     /// UNAUTHENTICATED with the reason TOKEN_INVALID, TOKEN_EXPIRED, TOKEN_REVOKED or
     /// SIGN_IN_ENDED; UNAVAILABLE when the store can't be asked.
     pub async fn authenticate(&self, headers: &HeaderMap) -> ApiResult<Caller> {
-        let value = headers.get(AUTHORIZATION).ok_or_else(|| {
-            invalid("no credential: send the header `authorization: Bearer <token>`")
-        })?;
-        let text = value.to_str().map_err(|_| invalid("the authorization header is no text"))?;
-        let (scheme, bearer) = text.split_once(' ').unwrap_or((text, ""));
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(invalid("the authorization header must read `Bearer <token>`"));
-        }
-        self.verify(bearer.trim()).await
+        self.verify(HEADER, bearer(headers)?).await
     }
 
-    /// The caller by a credential's text.
+    /// The caller by a credential's text; `place` is where that stood, for who looks into a
+    /// refusal.
     ///
     /// # Errors
     /// As [`Auth::authenticate`].
-    pub async fn verify(&self, bearer: &str) -> ApiResult<Caller> {
+    pub async fn verify(&self, place: &str, bearer: &str) -> ApiResult<Caller> {
         if bearer.len() > BEARER_BYTES_MAX {
-            return Err(invalid("the token is too long to be one"));
+            let fault = format!("longer than any token ({BEARER_BYTES_MAX} bytes)");
+            return Err(malformed(place, &fault));
         }
-        let (id, secret) = parse(bearer)
-            .ok_or_else(|| invalid("the token is none: it must read clawjob_<id>_<secret>"))?;
+        let Some((id, secret)) = parse(bearer) else {
+            return Err(malformed(place, "not of the form of a token"));
+        };
         let (caller, used_at) = self.known(id).await?;
         // Its state is told to those alone who know the secret.
         if !bool::from(hash(secret).ct_eq(caller.secret_hash())) {
@@ -268,6 +268,27 @@ fn token_holds(token: &Token, now: DateTime<Utc>) -> ApiResult<()> {
         return Err(ApiError::unauthenticated("TOKEN_EXPIRED", "the token has expired"));
     }
     Ok(())
+}
+
+/// The token in `authorization: Bearer …`. What stands there is not repeated: it may be a secret.
+fn bearer(headers: &HeaderMap) -> ApiResult<&str> {
+    let fault = match headers.get(AUTHORIZATION).map(HeaderValue::to_str) {
+        None => "missing",
+        Some(Err(_)) => "not plain text",
+        Some(Ok(text)) => match text.trim().split_once(' ').unwrap_or((text.trim(), "")) {
+            ("", _) => "empty",
+            (scheme, _) if !scheme.eq_ignore_ascii_case("bearer") => "without the word Bearer",
+            (_, token) if token.trim().is_empty() => "without a token behind Bearer",
+            (_, token) => return Ok(token.trim()),
+        },
+    };
+    Err(invalid(&format!("{HEADER}: {fault}; send `authorization: Bearer {TOKEN_FORM}`")))
+}
+
+fn malformed(place: &str, fault: &str) -> ApiError {
+    invalid(&format!(
+        "{place}: {fault}; it must read {TOKEN_FORM}, whole as it was shown when made"
+    ))
 }
 
 fn unknown(id: &str) -> ApiError {

@@ -92,7 +92,7 @@ impl Gate {
     pub async fn authenticate_web(&self, headers: &HeaderMap) -> ApiResult<Caller> {
         match self.cookies.read(headers).filter(|_| !headers.contains_key(AUTHORIZATION)) {
             None => self.authenticate(headers).await,
-            Some(credential) => Ok(self.auth.verify(credential).await?.with_cookie()),
+            Some(credential) => Ok(self.auth.verify("cookie", credential).await?.with_cookie()),
         }
     }
 

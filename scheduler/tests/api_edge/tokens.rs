@@ -2,13 +2,14 @@
 
 use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
+use clawjob_proto::v1::{WhoAmIRequest, identity_service_client::IdentityServiceClient};
 use clawjob_scheduler::{
     api::auth::{self, TOKEN_TOUCH_INTERVAL, bootstrap_admin_token},
     clock::Clock as _,
     model::principal::Role,
 };
 use serde_json::{Value, json};
-use tonic::Code;
+use tonic::{Code, Request, metadata::MetadataValue};
 
 use crate::harness::{SOON, Server, code, reason};
 
@@ -43,6 +44,53 @@ async fn a_cluster_whose_admins_are_all_revoked_gets_a_new_one_at_the_next_start
     let fresh = bootstrap_admin_token(&server.store, server.dir.path(), server.clock.now()).await;
     let fresh = fresh.expect("no fault").expect("a new token");
     assert_eq!(code(&server.call(&fresh, WHO, json!({})).await), Code::Ok);
+}
+
+/// Raw values of the header that carry no token, each with its fault.
+fn tokenless() -> Vec<(Option<Vec<u8>>, &'static str)> {
+    let all: [(Option<&[u8]>, _); 10] = [
+        (None, "missing"),
+        (Some(b""), "empty"),
+        (Some(b"Bearer"), "without a token behind Bearer"),
+        (Some(b"bearer  "), "without a token behind Bearer"),
+        (Some(b"Basic aHVudGVyMg=="), "without the word Bearer"),
+        (Some(b"clawjob_1_hunter2"), "without the word Bearer"),
+        (Some(b"Bearer hunter2"), "not of the form of a token"),
+        (Some(b"Bearer clawjob_hunter2"), "not of the form of a token"),
+        (Some(&[b"Bearer ".as_slice(), &b"hunter2".repeat(90)].concat()), "longer than any token"),
+        (Some("Bearer hunter2\u{e9}".as_bytes()), "not plain text"),
+    ];
+    all.map(|(value, fault)| (value.map(<[u8]>::to_vec), fault)).into()
+}
+
+/// Over gRPC and as JSON alike; and since it may be a secret, it is not repeated.
+#[tokio::test]
+async fn a_header_without_a_token_is_named_with_its_fault_and_the_remedy() {
+    let server = Server::start().await;
+    for (value, fault) in tokenless() {
+        let mut request = Request::new(WhoAmIRequest {});
+        let url = format!("{}/clawjob.v1.{WHO}", server.url);
+        let mut post = server.http.post(url).header("content-type", "application/json");
+        if let Some(value) = value {
+            let metadata = MetadataValue::try_from(value.as_slice()).expect("a header's value");
+            request.metadata_mut().insert("authorization", metadata);
+            post = post.header("authorization", value);
+        }
+        let mut client = IdentityServiceClient::new(server.channel.clone());
+        let refused = client.who_am_i(request).await.expect_err("refused");
+        assert_eq!(
+            (refused.code(), reason(&refused).as_str()),
+            (Code::Unauthenticated, "TOKEN_INVALID")
+        );
+        let told = refused.message();
+        assert!(told.starts_with(&format!("authorization header: {fault}")), "{told}");
+        assert!(told.contains("clawjob_<id>_<secret>") && !told.contains("hunter2"), "{told}");
+
+        let answer = post.body("{}").send().await.expect("answers");
+        assert_eq!(answer.status(), 401, "{fault}");
+        let body: Value = answer.json().await.expect("JSON");
+        assert_eq!(body["message"].as_str(), Some(told), "both forms say the same");
+    }
 }
 
 #[tokio::test]

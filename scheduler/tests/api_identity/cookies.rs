@@ -97,6 +97,22 @@ async fn a_bearer_wins_over_a_cookie() {
 }
 
 #[tokio::test]
+async fn a_credential_of_no_form_is_told_by_the_place_it_stood_in() {
+    let server = server().await;
+    let mut ann = person(&server, "ann", json!([])).await;
+    let name = ann.cookie.split('=').next().expect("a name").to_owned();
+    let malformed = Browser { cookie: format!("{name}=hunter2"), ..ann.clone() };
+    let by_cookie = malformed.whoami(&server).await;
+    let by_login = ann.sign_in(&server, json!({ "apiToken": "hunter2" })).await;
+    for (answer, place) in [(by_cookie, "cookie"), (by_login, "api_token")] {
+        assert_eq!((answer.status, answer.reason()), (401, "TOKEN_INVALID"));
+        let told = answer.body["message"].as_str().expect("a message");
+        assert!(told.starts_with(&format!("{place}: not of the form of a token; ")), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn a_sign_in_takes_no_cookie_that_was_there_before() {
     let server = server().await;
     let attacker = person(&server, "mallory", json!([])).await;

@@ -147,7 +147,7 @@ impl IdentityApi {
     async fn by_token(&self, token: &str, origin: Origin, note: &Note) -> ApiResult<Known> {
         let now = self.api.clock.elapsed();
         self.attempts.begin(NO_TOKEN, origin, now).map_err(too_many)?;
-        match self.auth.verify(token).await {
+        match self.auth.verify("api_token", token).await {
             Ok(caller) => {
                 self.attempts.succeeded(NO_TOKEN, origin, now);
                 note.principal(&caller.principal());
@@ -173,7 +173,7 @@ impl IdentityApi {
 
     /// The sign-in that the browser had before, by its cookie: the fresh one takes its place.
     async fn earlier(&self, headers: &http::HeaderMap) -> Option<String> {
-        let caller = self.auth.verify(self.api.cookies.read(headers)?).await.ok()?;
+        let caller = self.auth.verify("cookie", self.api.cookies.read(headers)?).await.ok()?;
         caller.sign_in().map(|sign_in| sign_in.id.clone())
     }
 
