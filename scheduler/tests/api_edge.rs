@@ -16,3 +16,5 @@ mod matrix;
 mod secure;
 #[path = "api_edge/tokens.rs"]
 mod tokens;
+#[path = "support/wire.rs"]
+mod wire;

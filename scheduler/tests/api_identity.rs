@@ -22,3 +22,5 @@ mod logs;
 mod sign_in;
 #[path = "api_identity/users.rs"]
 mod users;
+#[path = "support/wire.rs"]
+mod wire;

@@ -19,3 +19,5 @@ mod input;
 mod lists;
 #[path = "hostile/stage.rs"]
 mod stage;
+#[path = "support/wire.rs"]
+mod wire;

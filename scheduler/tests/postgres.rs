@@ -6,14 +6,15 @@
 mod pooler;
 #[path = "support/postgres.rs"]
 mod server;
+#[path = "support/stores.rs"]
+mod stores;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use clawjob_scheduler::{
     model::{
-        ids::{PARTITION_COUNT, PartitionId, RunId},
-        job::{Job, JobSpec, JobState},
+        ids::{PartitionId, RunId},
+        job::Job,
         run::{NewRun, TriggerKind},
     },
     store::{
@@ -22,36 +23,8 @@ use clawjob_scheduler::{
         postgres::{PostgresConfig, PostgresStore},
     },
 };
+use stores::{all, at, job, open, until};
 use tokio_postgres::Client;
-
-/// Longest wait for something that must come about; a test that reaches it fails.
-const TIMEOUT: Duration = Duration::from_secs(30);
-
-fn at(seconds: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp(1_800_000_000 + seconds, 0).expect("in range")
-}
-
-fn all() -> Vec<PartitionId> {
-    (0..PARTITION_COUNT).map(PartitionId).collect()
-}
-
-async fn open(schema: &server::Schema) -> Arc<PostgresStore> {
-    PostgresStore::connect(PostgresConfig::new(&schema.url)).await.expect("connects")
-}
-
-/// Looks every few milliseconds until there is something.
-async fn until<T>(mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let looking = async {
-        let mut pause = tokio::time::interval(Duration::from_millis(20));
-        loop {
-            pause.tick().await;
-            if let Some(found) = look().await {
-                return found;
-            }
-        }
-    };
-    tokio::time::timeout(TIMEOUT, looking).await.expect("it comes about in time")
-}
 
 /// The server process of the store's pen: the one that holds advisory locks of its class.
 async fn pen_of(watch: &Client) -> i32 {
@@ -66,19 +39,6 @@ async fn pen_of(watch: &Client) -> i32 {
 async fn terminate(watch: &Client, pid: i32) {
     let done = watch.query_one("SELECT pg_terminate_backend($1)", &[&pid]).await.expect("a word");
     assert!(done.get::<_, bool>(0), "no process {pid}");
-}
-
-async fn job(store: &PostgresStore, name: &str) -> Job {
-    let app = store.ensure_app("shop", at(0)).await.expect("an app");
-    let new = NewJob {
-        app: app.id,
-        name: name.to_owned(),
-        state: JobState::Active,
-        spec: JobSpec::default(),
-        updated_by: "me".to_owned(),
-        request: None,
-    };
-    store.create_job(&new, Box::new(|_| Vec::new()), at(0)).await.expect("a job")
 }
 
 fn fire(job: &Job, seconds: i64) -> NewRun {

@@ -5,15 +5,16 @@
 
 #[path = "support/postgres.rs"]
 mod server;
+#[path = "support/stores.rs"]
+mod stores;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 use clawjob_scheduler::{
     model::{
         executor::ExecutorSpec,
-        ids::{AppId, PARTITION_COUNT, PartitionId, RunId},
-        job::{JobSpec, JobState},
+        ids::{AppId, PartitionId, RunId},
         run::{NewRun, TriggerKind},
     },
     store::{
@@ -21,37 +22,10 @@ use clawjob_scheduler::{
         cluster::{Hand, Load, SessionLoad},
         ops::*,
         permits::{Limit, Permit},
-        postgres::{PostgresConfig, PostgresStore},
+        postgres::PostgresStore,
     },
 };
-
-/// Longest wait for something that must come about.
-const TIMEOUT: Duration = Duration::from_secs(30);
-
-fn at(seconds: i64) -> DateTime<Utc> {
-    DateTime::from_timestamp(1_800_000_000 + seconds, 0).expect("in range")
-}
-
-fn all() -> Vec<PartitionId> {
-    (0..PARTITION_COUNT).map(PartitionId).collect()
-}
-
-async fn open(schema: &server::Schema) -> Arc<PostgresStore> {
-    PostgresStore::connect(PostgresConfig::new(&schema.url)).await.expect("connects")
-}
-
-async fn until<T>(mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let looking = async {
-        let mut pause = tokio::time::interval(Duration::from_millis(20));
-        loop {
-            pause.tick().await;
-            if let Some(found) = look().await {
-                return found;
-            }
-        }
-    };
-    tokio::time::timeout(TIMEOUT, looking).await.expect("it comes about in time")
-}
+use stores::{all, at, job, open, until};
 
 /// Two stores, each with its node's row.
 async fn two(schema: &server::Schema) -> [Arc<PostgresStore>; 2] {
@@ -86,16 +60,7 @@ async fn peers(store: &PostgresStore) -> BTreeSet<String> {
 
 /// A run by hand of a job of its own.
 async fn run(store: &PostgresStore, name: &str) -> RunId {
-    let app = store.ensure_app("shop", at(0)).await.expect("an app");
-    let new = NewJob {
-        app: app.id,
-        name: name.to_owned(),
-        state: JobState::Active,
-        spec: JobSpec::default(),
-        updated_by: "me".to_owned(),
-        request: None,
-    };
-    let job = store.create_job(&new, Box::new(|_| Vec::new()), at(0)).await.expect("a job");
+    let job = job(store, name).await;
     let run = NewRun {
         id: RunId::by_hand(at(1), rand::random()),
         job: job.id,

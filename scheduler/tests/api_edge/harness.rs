@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use clawjob_proto::json::pool;
 use clawjob_scheduler::{
@@ -29,10 +29,11 @@ use prost_reflect::{DynamicMessage, SerializeOptions};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tonic::{
-    Code, Request, Status,
-    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    Code, Status,
     transport::{Channel, Endpoint},
 };
+
+use crate::wire::{BytesCodec, bearing};
 
 /// Longest wait for anything that should happen.
 pub const SOON: Duration = Duration::from_secs(20);
@@ -246,15 +247,6 @@ async fn first(mut stream: tonic::Streaming<Bytes>) -> Result<Option<Bytes>, Sta
     tokio::time::timeout(QUIET, stream.message()).await.unwrap_or(Ok(None))
 }
 
-fn bearing<T>(token: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    if !token.is_empty() {
-        let value = format!("Bearer {token}").parse().expect("header text");
-        request.metadata_mut().insert("authorization", value);
-    }
-    request
-}
-
 pub async fn listen(
     edge: Arc<Edge>,
     clock: Arc<dyn Clock>,
@@ -270,44 +262,6 @@ pub async fn listen(
     let address = port.address();
     let grace = Duration::from_secs(5);
     (address, tokio::spawn(port.serve(edge, clock, stop.clone(), grace)))
-}
-
-/// Messages as they are on the wire.
-#[derive(Clone, Copy)]
-pub struct BytesCodec;
-
-impl Codec for BytesCodec {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for BytesCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        to.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for BytesCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(from.copy_to_bytes(from.remaining())))
-    }
 }
 
 /// The reason in an error's ErrorInfo.

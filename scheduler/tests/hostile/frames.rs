@@ -15,7 +15,8 @@ use tonic::Status;
 use crate::{
     fuzz::fuzz,
     input::{faults, request, spoil},
-    stage::{ANSWER_MAX, BytesCodec, STAGE, bearing, corpus, is_clear},
+    stage::{ANSWER_MAX, STAGE, corpus, is_clear},
+    wire::{BytesCodec, bearing},
 };
 
 /// A session that says nothing for so long has said what it had to say to these frames.

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Buf as _, BufMut as _, Bytes};
+use bytes::Bytes;
 use clawjob_scheduler::{
     config::{Config, Log},
     runtime,
@@ -18,10 +18,11 @@ use clawjob_scheduler::{
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tonic::{
-    Code, Request, Status,
-    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    Code, Status,
     transport::{Channel, Endpoint},
 };
+
+use crate::wire::{BytesCodec, bearing};
 
 /// No answer takes this long unless it hangs.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -194,51 +195,6 @@ impl Stage {
 /// Whether an error is one that a caller can be blamed for, or is told to wait by.
 pub(crate) fn is_clear(code: Code) -> bool {
     !matches!(code, Code::Internal | Code::Unknown | Code::DataLoss)
-}
-
-pub(crate) fn bearing<T>(token: &str, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    let value = format!("Bearer {token}").parse().expect("header text");
-    request.metadata_mut().insert("authorization", value);
-    request
-}
-
-/// Messages as they are on the wire.
-#[derive(Clone, Copy)]
-pub(crate) struct BytesCodec;
-
-impl Codec for BytesCodec {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for BytesCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        to.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for BytesCodec {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(from.copy_to_bytes(from.remaining())))
-    }
 }
 
 /// Types of values by their full name, for messages that have a form of their own in JSON.
