@@ -6,6 +6,7 @@
 
 mod alarm;
 mod bounds;
+mod period;
 mod print;
 mod sign_in;
 mod wanted;
@@ -132,22 +133,22 @@ pub struct Limits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timings {
     /// Executors report this often.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "period")]
     pub heartbeat_interval: Duration,
     /// An executor not heard of for this long is suspect: no new runs.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "period")]
     pub heartbeat_timeout: Duration,
     /// Its runs are given up after this long out of contact.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "period")]
     pub lost_after: Duration,
     /// After a start or an outage of the database nobody is given up before this has passed.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "period")]
     pub takeover_grace: Duration,
     /// A run must be acknowledged within this time.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "period")]
     pub run_ack_timeout: Duration,
     /// A shutdown ends after this long at the latest.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "period")]
     pub shutdown_grace: Duration,
 }
 
@@ -155,13 +156,13 @@ pub struct Timings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Retention {
     /// Ended runs.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "period")]
     pub runs: Duration,
     /// Logs of runs.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "period")]
     pub logs: Duration,
     /// Events of the audit log.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "period")]
     pub audit: Duration,
 }
 

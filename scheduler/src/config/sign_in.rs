@@ -12,10 +12,10 @@ const BOUNDS: (Duration, Duration) =
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SignIn {
     /// Without a call one ends after this time.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "super::period")]
     pub idle_end: Duration,
     /// It ends after this time, used or not.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "super::period")]
     pub absolute_end: Duration,
 }
 

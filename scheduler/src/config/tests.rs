@@ -2,12 +2,15 @@
 
 use super::{bounds::is_log_level, *};
 
-fn faults(file: &str, name: &str) -> Vec<(String, String)> {
+fn read(file: &str, name: &str) -> Result<Config, ConfigFaults> {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join(name);
     std::fs::write(&path, file).expect("written");
-    let loaded = load(Some(&path), std::iter::empty(), &[]);
-    loaded
+    load(Some(&path), std::iter::empty(), &[])
+}
+
+fn faults(file: &str, name: &str) -> Vec<(String, String)> {
+    read(file, name)
         .err()
         .map_or(Vec::new(), |all| all.0.into_iter().map(|fault| (fault.key, fault.fault)).collect())
 }
@@ -115,4 +118,16 @@ fn a_printed_configuration_can_be_read_again_and_keeps_passwords_to_itself() {
     let text = print(&config).expect("prints");
     assert!(!text.contains("s3cret") && !text.contains("password=x"), "{text}");
     assert!(faults(&text, "printed.yaml").is_empty());
+}
+
+#[test]
+fn times_are_printed_in_the_unit_they_are_whole_in_and_read_back() {
+    let mut config = Config::default();
+    config.timings.lost_after = Duration::from_secs(90);
+    config.timings.heartbeat_interval = Duration::from_millis(2500);
+    let text = print(&config).expect("prints");
+    for line in ["audit: 365d", "runs: 30d", "absolute_end: 12h", "lost_after: 90s"] {
+        assert!(text.contains(&format!("  {line}\n")), "{line} in {text}");
+    }
+    assert_eq!(read(&text, "printed.yaml").expect("no faults"), config);
 }
