@@ -11,8 +11,10 @@ mod fill;
 mod measure;
 #[path = "support/postgres.rs"]
 mod server;
+#[path = "support/stores.rs"]
+mod stores;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use clawjob_scheduler::{
     model::{
@@ -26,17 +28,12 @@ use clawjob_scheduler::{
     },
 };
 use fill::{DAYS, Filled, base, day};
+use stores::{TIMEOUT, all, open};
 
-/// Nothing takes this long unless it waits for something that never comes.
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// Runs of the ordinary tests.
 const RUNS: i64 = 60_000;
 /// Rows that a list of 50 may read, however many there are: of each day and index one beyond.
 const READ_MAX: i64 = 3_000;
-
-async fn open(schema: &server::Schema) -> Arc<PostgresStore> {
-    PostgresStore::connect(PostgresConfig::new(&schema.url)).await.expect("connects")
-}
 
 fn list(conditions: Vec<Condition>) -> RunQuery {
     RunQuery {
@@ -88,25 +85,48 @@ fn questions(filled: &Filled) -> Vec<(&'static str, RunQuery)> {
     ]
 }
 
-/// Rows of ended runs that were read, by scans of tables and by indexes. Told by each connection
-/// once it has ended.
-async fn rows_read(schema: &server::Schema) -> i64 {
-    let sql = "SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0)::bigint
-        FROM pg_stat_user_tables WHERE schemaname = $1 AND relname LIKE 'ended_run%'";
+/// Rows that were read, by scans of tables and by indexes.
+const ROWS: &str = "seq_tup_read + coalesce(idx_tup_fetch, 0)";
+/// Rows that indexes led to.
+const ROWS_BY_INDEX: &str = "coalesce(idx_tup_fetch, 0)";
+/// Scans of a table and of its indexes.
+const SCANS: &str = "seq_scan + coalesce(idx_scan, 0)";
+
+/// What the server has counted of each day of ended runs. Told by each connection once it has ended.
+async fn counted(schema: &server::Schema, what: &str) -> BTreeMap<String, i64> {
+    let sql = format!(
+        "SELECT relname::text, {what} FROM pg_stat_user_tables
+        WHERE schemaname = $1 AND relname LIKE 'ended_run%'"
+    );
     let client = schema.connect().await;
-    client.query_one(sql, &[&schema.name]).await.expect("counts").get(0)
+    let found = client.query(&sql, &[&schema.name]).await.expect("counts");
+    found.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
 /// Rows that the work reads on a store of its own.
 async fn reads_of(schema: &server::Schema, work: impl AsyncFnOnce(&PostgresStore)) -> i64 {
-    let before = rows_read(schema).await;
+    counts_of(schema, ROWS, work).await.values().sum()
+}
+
+/// What the server counts, by day, of the work on a store of its own; days without any are left out.
+async fn counts_of(
+    schema: &server::Schema,
+    what: &str,
+    work: impl AsyncFnOnce(&PostgresStore),
+) -> BTreeMap<String, i64> {
+    let before = counted(schema, what).await;
     let name = format!("reads_{:x}", rand::random::<u64>());
     let url = format!("{}&application_name={name}", schema.url);
     let store = PostgresStore::connect(PostgresConfig::new(&url)).await.expect("connects");
     work(&store).await;
     store.close().await;
     fill::gone(schema, &format!("application_name = '{name}'")).await;
-    rows_read(schema).await - before
+    let mut counts = counted(schema, what).await;
+    for (day, n) in &mut counts {
+        *n -= before.get(day).copied().unwrap_or_default();
+    }
+    counts.retain(|_, n| *n > 0);
+    counts
 }
 
 #[tokio::test]
@@ -135,6 +155,23 @@ async fn x45_lists_and_scans_read_a_page_of_very_many_runs() {
     for (name, question, found) in asked {
         let expected = filled.count(&schema, &question).await.min(50);
         assert_eq!(found as i64, expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn x45_the_first_page_of_the_newest_and_of_the_oldest_runs_opens_few_days() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    fill::fill(&schema, &*store, RUNS).await;
+    store.close().await;
+    for ascending in [false, true] {
+        let opened = counts_of(&schema, SCANS, async |store| {
+            let question = RunQuery { ascending, ..list(vec![]) };
+            assert_eq!(store.list_runs(&question).await.expect("a page").len(), 50);
+        })
+        .await;
+        // The day or two with the page, those that were made ahead and are empty, what is in no day.
+        assert!((1..=8).contains(&opened.len()), "{opened:?}");
     }
 }
 
@@ -184,25 +221,14 @@ async fn x45_deleting_a_job_with_very_many_runs_waits_for_none_of_them() {
     let schema = server::Schema::create().await;
     let store = open(&schema).await;
     let filled = fill::fill(&schema, &*store, RUNS).await;
-    let all: Vec<_> = (0..clawjob_scheduler::model::ids::PARTITION_COUNT)
-        .map(clawjob_scheduler::model::ids::PartitionId)
-        .collect();
+    let all = all();
     store.take_partitions("n", &all, base()).await.expect("all partitions");
     // Somebody has every run of the job locked, and goes on reading.
     let other = schema.connect().await;
     let lock = format!("SELECT id FROM ended_run WHERE job_id = {} FOR UPDATE", filled.big_job);
     other.batch_execute("BEGIN").await.expect("begins");
     other.query(&lock, &[]).await.expect("locked");
-    let change = JobChange {
-        version: None,
-        spec: None,
-        state: None,
-        delete: true,
-        drop_due: true,
-        restart_schedule: false,
-        problem: None,
-        updated_by: "ann".to_owned(),
-    };
+    let change = JobChange { delete: true, drop_due: true, ..JobChange::by("ann") };
     let none: Replan = Box::new(|_| Vec::new());
     let delete = store.change_job(JobId(filled.big_job), &change, none, base());
     let deleted = tokio::time::timeout(TIMEOUT, delete).await.expect("it waits for the runs");
@@ -283,6 +309,26 @@ async fn r61_very_many_old_runs_go_by_days_and_small_steps_and_lists_stay_right(
     };
     tokio::time::timeout(TIMEOUT, gone).await.expect("old days go");
     assert!(left(&schema).await <= per_day * 11);
+}
+
+#[tokio::test]
+async fn r61_a_step_of_the_clean_up_reads_no_more_of_a_big_job_than_it_removes() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    let filled = fill::fill(&schema, &*store, RUNS).await;
+    store.close().await;
+    filled.keep_runs(&schema, filled.big_job, 1).await;
+    // Where a step removes a large share of a small day, that is scanned; here the search counts.
+    let read = counts_of(&schema, ROWS_BY_INDEX, async |store| {
+        assert!(store.prune(&keep(365), base()).await.expect("a step"), "there is more to remove");
+    })
+    .await;
+    let old = filled.made_before(day(-1), filled.big_job);
+    let removed = old - filled.count_before(&schema, day(-1), Some(filled.big_job)).await;
+    assert_eq!(removed, 1_000, "of {old}");
+    // Each once to find it, and once to remove it.
+    let read: i64 = read.values().sum();
+    assert!(read <= 2 * removed, "one step read {read} rows to remove {removed} of {old}");
 }
 
 #[tokio::test]

@@ -43,11 +43,23 @@ pub(super) async fn drop_old(client: &Client, oldest: NaiveDate, at_most: usize)
     Ok(old.len())
 }
 
+/// When the oldest day begins that is known to hold runs: the server counts pages when it vacuums or
+/// analyzes. There may be older runs, on days of few and in no day at all.
+pub(super) async fn oldest_filled(client: &Client) -> Result<Option<DateTime<Utc>>> {
+    let oldest = with_pages(client, 1).await?.into_iter().min();
+    Ok(oldest.map(begin_of))
+}
+
 /// The days that have a partition.
 async fn list(client: &Client) -> Result<Vec<NaiveDate>> {
+    with_pages(client, 0).await
+}
+
+/// The days whose partition was last seen with so many pages or more.
+async fn with_pages(client: &Client, pages: i32) -> Result<Vec<NaiveDate>> {
     let sql = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = 'ended_run'::regclass";
-    let rows = client.query(sql, &[]).await.map_err(error::db)?;
+        WHERE i.inhparent = 'ended_run'::regclass AND c.relpages >= $1";
+    let rows = client.query(sql, &[&pages]).await.map_err(error::db)?;
     let days = rows.iter().filter_map(|row| {
         let name: &str = row.try_get(0).ok()?;
         NaiveDate::parse_from_str(name.strip_prefix(PREFIX)?, "%Y%m%d").ok()
@@ -100,5 +112,9 @@ fn name(day: NaiveDate) -> String {
 
 /// The smallest run id of a day.
 fn first_id(day: NaiveDate) -> uuid::Uuid {
-    RunId::first_at(day.and_time(chrono::NaiveTime::MIN).and_utc()).to_uuid()
+    RunId::first_at(begin_of(day)).to_uuid()
+}
+
+fn begin_of(day: NaiveDate) -> DateTime<Utc> {
+    day.and_time(chrono::NaiveTime::MIN).and_utc()
 }

@@ -7,7 +7,7 @@ use deadpool_postgres::{GenericClient, Object};
 use tokio_postgres::Row;
 
 use super::{
-    PostgresStore, calendars,
+    PostgresStore, calendars, days,
     ends::parse_outcome,
     error,
     filter::{self, ENDED_RUN_FIELDS, Fields, JOB_FIELDS, OPEN_RUN_FIELDS, OPEN_STATE, Values},
@@ -301,7 +301,7 @@ async fn open_page(
     found.iter().map(|row| record(row, query.full)).collect()
 }
 
-/// The newest first are most often found within the last day: so far back a page looks at once.
+/// A page is most often found within a day of its begin: so far it looks at once.
 const NEAR: TimeDelta = TimeDelta::days(1);
 
 /// The ids of a page of ended runs, most of them from an index. Those near the page's begin are
@@ -313,15 +313,28 @@ async fn ended_ids(
     states: Option<Vec<RunState>>,
     until: Option<RunId>,
 ) -> Result<Vec<RunId>> {
-    if !query.ascending {
-        let begin = query.after.map_or(query.now, RunId::time);
-        let near = Some(RunId::first_at(begin - NEAR));
-        let ids = search(client, query, jobs.clone(), states.clone(), [until, near]).await?;
+    if let Some(near) = near(client, query).await? {
+        let ids = search(client, query, jobs.clone(), states.clone(), [until, Some(near)]).await?;
         if ids.len() >= query.limit as usize {
             return Ok(ids);
         }
     }
     search(client, query, jobs, states, [until, None]).await
+}
+
+/// The end of what is near to the page's begin; None when nobody can tell where that is.
+async fn near(client: &Object, query: &RunQuery) -> Result<Option<RunId>> {
+    if !query.ascending {
+        let begin = query.after.map_or(query.now, RunId::time);
+        return Ok(Some(RunId::first_at(begin - NEAR)));
+    }
+    let begin = match query.after {
+        Some(after) => Some(after.time()),
+        None => days::oldest_filled(client).await?,
+    };
+    // Short of the next day's first run, so that the day alone is opened.
+    let end = begin.and_then(|at| at.checked_add_signed(NEAR - TimeDelta::milliseconds(1)));
+    Ok(end.map(RunId::first_at))
 }
 
 /// Ended runs of a few jobs are read job by job, and what went wrong state by state, each in the

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use deadpool_postgres::Object;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 
 use super::{
@@ -135,7 +135,7 @@ async fn remove_runs(store: &PostgresStore, client: &Object, limits: &Limits<'_>
             let cutoff = before(now, keep.runs);
             let params: [&(dyn ToSql + Sync); 4] =
                 [&first_id(cutoff), &cutoff, &limit(PRUNE_ROWS_MAX), &shards_until];
-            remove(client, &sql, &params).await? >= PRUNE_ROWS_MAX
+            remove(client, &query(client, &sql, &params).await?).await? >= PRUNE_ROWS_MAX
         }
     };
     let oldest = first_id(before(now, longest));
@@ -185,18 +185,22 @@ async fn remove_by_job(
         store.pruned.lock().job = 0;
         return Ok(false);
     };
+    // In no order, since the planner takes each job for an ordinary one and would read all runs of a
+    // big one to sort them; days are gone through from the oldest on all the same. On a hot
+    // connection, since that reads by indexes alone: these learn which runs are gone, where a bitmap
+    // would lead each step to all that were removed before.
     let sql = "SELECT e.id FROM unnest($1::bigint[], $2::uuid[], $3::timestamptz[])
             AS w (job_id, cutoff, cutoff_at)
         CROSS JOIN LATERAL (
             SELECT id FROM ended_run e
             WHERE e.job_id = w.job_id AND e.id < w.cutoff AND e.ended_at < w.cutoff_at
                 AND (e.id < $5 OR e.extra -> 'parent' IS NULL)
-            ORDER BY id LIMIT $4
+            LIMIT $4
         ) AS e LIMIT $4";
     let params: [&(dyn ToSql + Sync); 5] =
         [&jobs, &ids, &times, &limit(PRUNE_ROWS_MAX), &limits.shards_until];
-    let removed = remove(client, sql, &params).await?;
-    if removed >= PRUNE_ROWS_MAX {
+    let found = query(&store.hot().await?, sql, &params).await?;
+    if remove(client, &found).await? >= PRUNE_ROWS_MAX {
         return Ok(true);
     }
     let round_over = jobs.len() < PRUNE_JOBS_MAX;
@@ -225,14 +229,8 @@ async fn sweep(store: &PostgresStore, client: &Object, limits: &Limits<'_>) -> R
         ), old AS MATERIALIZED (
             SELECT e.id FROM seen e WHERE e.ended_at < $4 AND (e.id < $5 OR NOT e.shard)
                 AND {KEPT_AS_USUAL}
-        ), attempts AS (
-            DELETE FROM attempt a USING old WHERE a.run_id = old.id
-        ), logs AS (
-            DELETE FROM log_chunk l USING old WHERE l.run_id = old.id
-        ), runs AS (
-            DELETE FROM ended_run e USING old WHERE e.id = old.id
         )
-        SELECT id, count(*) OVER () FROM seen ORDER BY id DESC LIMIT 1"
+        SELECT id, count(*) OVER (), array(SELECT id FROM old) FROM seen ORDER BY id DESC LIMIT 1"
     );
     let params: [&(dyn ToSql + Sync); 5] =
         [&from, &first_id(cutoff), &limit(SWEEP_ROWS_MAX), &cutoff, &limits.shards_until];
@@ -240,21 +238,31 @@ async fn sweep(store: &PostgresStore, client: &Object, limits: &Limits<'_>) -> R
     let Some(row) = seen.first() else { return Ok(false) };
     let mut row = Reader::new(row);
     let (until, count): (Uuid, i64) = (row.get()?, row.get()?);
+    remove_by_id(client, &row.get::<Vec<Uuid>>()?).await?;
     store.pruned.lock().swept = until;
     Ok(count >= limit(SWEEP_ROWS_MAX))
 }
 
-/// Removes the ended runs that a query finds.
-async fn remove(client: &Object, find: &str, params: &[&(dyn ToSql + Sync)]) -> Result<usize> {
-    let sql = format!(
-        "WITH old AS MATERIALIZED ({find}), attempts AS (
-            DELETE FROM attempt a USING old WHERE a.run_id = old.id
+/// Removes the ended runs that were found. Returns how many these are.
+async fn remove(client: &Object, found: &[Row]) -> Result<usize> {
+    let ids: Vec<Uuid> = found.iter().map(|row| Reader::new(row).get()).collect::<Result<_>>()?;
+    remove_by_id(client, &ids).await?;
+    Ok(ids.len())
+}
+
+/// Removes ended runs with all that belongs to them. Their ids alone, and not a search, lead to the
+/// days they are in: with all days at hand the planner would look at the indexes of each.
+async fn remove_by_id(client: &Object, ids: &[Uuid]) -> Result<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let sql = "WITH attempts AS (
+            DELETE FROM attempt WHERE run_id = ANY($1)
         ), logs AS (
-            DELETE FROM log_chunk l USING old WHERE l.run_id = old.id
+            DELETE FROM log_chunk WHERE run_id = ANY($1)
         )
-        DELETE FROM ended_run e USING old WHERE e.id = old.id"
-    );
-    Ok(counted(execute(client, &sql, params).await?))
+        DELETE FROM ended_run WHERE id = ANY($1)";
+    execute(client, sql, &[&ids]).await.map(|_| ())
 }
 
 /// Removes logs past their retention, and progress, of runs that have ended.
