@@ -147,11 +147,12 @@ impl Ownership {
         }
     }
 
-    /// Forgets what was held, here and in the store.
+    /// Forgets what was held, here and in the store: all that the store may hold, which is more than
+    /// the board has when a takeover failed half-way.
     pub async fn give_up(&self) {
-        let held: Vec<PartitionId> = self.board.partitions().iter().map(|row| row.id).collect();
         self.board.clear();
-        if let Err(fault) = self.store.release_partitions(&held).await {
+        let all: Vec<PartitionId> = (0..PARTITION_COUNT).map(PartitionId).collect();
+        if let Err(fault) = self.store.release_partitions(&all).await {
             tracing::debug!(%fault, "partitions could not be given back; their locks end by themselves");
         }
     }

@@ -92,6 +92,16 @@ async fn two_stores_never_hold_one_partition() {
 }
 
 #[tokio::test]
+async fn a_database_that_a_newer_version_has_migrated_is_opened_again() {
+    let schema = server::Schema::create().await;
+    open(&schema).await.close().await;
+    let sql = "INSERT INTO refinery_schema_history
+        VALUES (9999, 'further', '2027-01-01T00:00:00Z', '1')";
+    schema.connect().await.batch_execute(sql).await.expect("a migration of a newer version");
+    open(&schema).await.ensure_app("shop", at(0)).await.expect("an app");
+}
+
+#[tokio::test]
 async fn schemas_of_one_database_are_clusters_of_their_own() {
     let (here, there) = (server::Schema::create().await, server::Schema::create().await);
     let (one, two) = (open(&here).await, open(&there).await);

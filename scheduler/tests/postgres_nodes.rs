@@ -14,9 +14,10 @@ use chrono::Utc;
 use clawjob_scheduler::{
     model::{
         executor::ExecutorSpec,
-        ids::{AppId, PartitionId, RunId},
+        ids::{AppId, PARTITION_COUNT, PartitionId, RunId},
         run::{NewRun, TriggerKind},
     },
+    node::Ownership,
     store::{
         ClusterStore as _, PermitStore as _, Store as _, StoreError,
         cluster::{Hand, Load, SessionLoad},
@@ -131,6 +132,26 @@ async fn a_cluster_in_the_same_database_is_not_counted() {
     assert_eq!(peers(&one).await.len(), 1);
     one.close().await;
     other.close().await;
+}
+
+#[tokio::test]
+async fn a_takeover_that_fails_half_way_leaves_no_partition_held() {
+    let schema = server::Schema::create().await;
+    let stores = two(&schema).await;
+    let database = schema.connect().await;
+    let owner = Ownership::new(stores[0].clone(), Arc::default(), "n1".to_owned());
+
+    database.batch_execute("ALTER TABLE open_run RENAME TO away").await.expect("renamed");
+    owner.take(&all(), at(0)).await.expect_err("its runs can't be read");
+    owner.give_up().await;
+    database.batch_execute("ALTER TABLE away RENAME TO open_run").await.expect("renamed");
+
+    let survey = stores[0].survey().await.expect("a survey");
+    assert_eq!(survey.locked, [], "nobody holds what nobody serves");
+    let half = &all()[..usize::from(PARTITION_COUNT) / 2];
+    assert_eq!(owner.take(half, at(1)).await.expect("it is well again"), half.len());
+    let others = stores[1].take_partitions("n2", &all(), at(1)).await.expect("the rest");
+    assert_eq!(others.len(), usize::from(PARTITION_COUNT) - half.len());
 }
 
 #[tokio::test]

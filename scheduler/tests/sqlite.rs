@@ -50,6 +50,22 @@ async fn a_second_server_is_refused_until_the_first_has_closed() {
 }
 
 #[tokio::test]
+async fn a_database_that_a_newer_version_has_migrated_is_opened_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    SqliteStore::open(&data).expect("opens").close().await;
+    rusqlite::Connection::open(data.join("clawjob.db"))
+        .and_then(|database| {
+            database.execute_batch(
+                "INSERT INTO refinery_schema_history VALUES (9999, 'further', '2027-01-01T00:00:00Z', '1')",
+            )
+        })
+        .expect("a migration of a newer version");
+    let store = SqliteStore::open(&data).expect("opens again");
+    store.ensure_app("shop", at(0)).await.expect("an app");
+}
+
+#[tokio::test]
 async fn its_directory_and_files_are_for_their_owner_only() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = dir.path().join("deep/data");

@@ -436,3 +436,12 @@ pub trait Store:
 
 /// A shared store.
 pub type SharedStore = Arc<dyn Store>;
+
+/// Tells the operator of a database that a newer version of the program has used.
+fn warn_of_newer_schema(newer: &refinery::Migration) {
+    tracing::warn!(
+        migration = %newer,
+        "the database's schema is of a newer version of this program; that works if this is the \
+         version just before it, and with no older one"
+    );
+}

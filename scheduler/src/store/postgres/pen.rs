@@ -239,11 +239,11 @@ impl Pen {
         let mut all: Vec<&(dyn ToSql + Sync)> = vec![&self.class, &missing];
         all.extend_from_slice(params);
         let rows = self.run(&held, STATEMENT_TIMEOUT, sql, &all).await?;
-        let mut partitions = held.partitions.lock();
-        for row in &rows {
-            let id: i16 = row.try_get(0).map_err(error::db)?;
-            partitions.insert(PartitionId(id.unsigned_abs()));
-        }
+        // What was locked and can't be read would be held by nobody's knowledge.
+        let ids = rows.iter().map(|row| row.try_get(0).map_err(error::db));
+        let taken: Vec<i16> = ids.collect::<Result<_>>().inspect_err(|_| self.discard(&held))?;
+        let ids = taken.into_iter().map(|id| PartitionId(id.unsigned_abs()));
+        held.partitions.lock().extend(ids);
         Ok(rows)
     }
 

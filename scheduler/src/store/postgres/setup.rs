@@ -92,13 +92,18 @@ async fn migrate(client: &mut ClientWrapper) -> Result<()> {
     let lock =
         "SELECT pg_advisory_lock(hashtext('clawjob migrations'), hashtext(current_schema()))";
     client.batch_execute(lock).await.map_err(error::db)?;
-    let done = clawjob_migrations::postgres::migrations::runner().run_async(&mut **client).await;
-    let report = done.map_err(|fault| match fault.kind() {
+    let failed = |fault: refinery::Error| match fault.kind() {
         refinery::error::Kind::Connection(..) => StoreError::Unavailable(fault.to_string()),
         _ => StoreError::Internal(format!("the schema could not be migrated: {fault}")),
-    })?;
+    };
+    let runner = clawjob_migrations::postgres();
+    let report = runner.run_async(&mut **client).await.map_err(failed)?;
     for migration in report.applied_migrations() {
         tracing::info!(migration = %migration, "database schema migrated");
+    }
+    let applied = runner.get_applied_migrations_async(&mut **client).await.map_err(failed)?;
+    if let Some(newer) = clawjob_migrations::newer(&runner, &applied) {
+        crate::store::warn_of_newer_schema(newer);
     }
     let unlock =
         "SELECT pg_advisory_unlock(hashtext('clawjob migrations'), hashtext(current_schema()))";

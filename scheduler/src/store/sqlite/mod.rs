@@ -83,9 +83,7 @@ impl SqliteStore {
         let (lock, file) = lock::lock_dir(dir)?;
         let mut conn = Connection::open(&file)?;
         set_up(&conn)?;
-        clawjob_migrations::sqlite::migrations::runner().run(&mut conn).map_err(|e| {
-            StoreError::Internal(format!("a migration of the database failed: {e}"))
-        })?;
+        migrate(&mut conn)?;
         let (hints, _) = broadcast::channel(HINTS_MAX);
         let readers = Readers::open(&file)?;
         let files = Arc::new(Files::of(&file)?);
@@ -98,6 +96,18 @@ impl SqliteStore {
             lock: Mutex::new(Some(lock)),
         }))
     }
+}
+
+fn migrate(conn: &mut Connection) -> Result<()> {
+    let failed =
+        |fault| StoreError::Internal(format!("a migration of the database failed: {fault}"));
+    let runner = clawjob_migrations::sqlite();
+    runner.run(conn).map_err(failed)?;
+    let applied = runner.get_applied_migrations(conn).map_err(failed)?;
+    if let Some(newer) = clawjob_migrations::newer(&runner, &applied) {
+        super::warn_of_newer_schema(newer);
+    }
+    Ok(())
 }
 
 /// What a call after `close` gets.
