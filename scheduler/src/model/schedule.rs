@@ -10,8 +10,8 @@
 //! wall-clock time as if that were UTC and never meets a time zone, because within a repeated hour
 //! it answers with instants in the past. The days are left to the day filter, because the crate
 //! knows neither `L`, `W` and `#` nor "day of month or day of week". `walk` maps local times to
-//! instants over the zone's clock changes. Cron schedules end with the year 2100, the last one the
-//! crate knows.
+//! instants over the zone's clock changes. Schedules of all kinds end with the year 2100, the last
+//! one the crate knows.
 
 mod allow;
 mod days;
@@ -50,7 +50,7 @@ pub const SPREAD_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub const CRON_TEXT_MAX: usize = 1024;
 /// Most excluded dates of one schedule.
 pub const EXCLUDED_DATES_MAX: usize = 1000;
-/// Last year with fire times of cron: the last one that the cron crate knows.
+/// Last year with fire times: the last one that the cron crate knows.
 const LAST_YEAR: i32 = 2100;
 
 /// Whose cron it is: they number weekdays and join the two day fields differently.

@@ -119,6 +119,29 @@ fn r6_an_instant_that_has_passed_is_refused() {
 }
 
 #[test]
+fn schedules_of_all_kinds_end_with_the_year_2100() {
+    let now = time("2026-01-15T00:00:00Z");
+    let far = time("9999-12-31T23:59:59.999Z");
+    let hour = Duration::from_secs(3600);
+    let starting = |trigger| Schedule { trigger, start_at: Some(far), ..Schedule::default() };
+    for (schedule, field) in [
+        (Schedule { trigger: Trigger::At(far), spread: 24 * hour, ..Schedule::default() }, "at"),
+        (starting(Trigger::Interval(hour)), "interval"),
+        (Schedule { start_at: Some(far), ..cron("@every 1h", "") }, "cron"),
+    ] {
+        let compiled = schedule.compile().unwrap();
+        assert_eq!(compiled.next_fire(now, now), None, "{schedule:?}");
+        let fault = compiled.check_fires(now, now).unwrap_err();
+        assert_eq!((fault.field, fault.reason), (field, Reason::NeverFires));
+        assert!(fault.message.contains("the year 2100"), "{}", fault.message);
+    }
+    assert_eq!(starting(Trigger::Delay(hour)).compile().unwrap().next_delayed(now), None);
+    let hourly = Schedule { trigger: Trigger::Interval(hour), ..Schedule::default() };
+    let last = time("2100-12-31T22:30:00Z");
+    assert_eq!(fires(&hourly, last, 9), times(&["2100-12-31T23:30:00Z"]));
+}
+
+#[test]
 fn r7_a_zone_inside_the_expression_is_refused_with_a_remedy() {
     for text in
         ["CRON_TZ=Europe/Berlin @every 24h", "CRON_TZ=X @every 24h", "TZ=UTC 0 9 * * *", "TZ=UTC"]

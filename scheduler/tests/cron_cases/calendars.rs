@@ -102,7 +102,11 @@ fn r10_calendars_that_leave_nothing_end_the_search_and_are_told() {
     let mondays = CalendarSpec { weekdays: vec![1], ..CalendarSpec::default() };
     let past = CalendarSpec { dates: vec![date("2020-01-01")], ..CalendarSpec::default() };
     let all = CalendarSpec { weekdays: (1..=7).collect(), ..CalendarSpec::default() };
-    let known = calendars(&[("mondays", &mondays), ("past", &past), ("all", &all)]);
+    let window =
+        Window { start: time("2026-01-01T00:00:00Z"), end: time("9999-12-31T23:59:59.999Z") };
+    let for_ever = CalendarSpec { windows: vec![window], ..CalendarSpec::default() };
+    let known = [("mondays", &mondays), ("past", &past), ("all", &all), ("for-ever", &for_ever)];
+    let known = calendars(&known);
     let now = time("2026-01-15T00:00:00Z");
     let every_second =
         Schedule { trigger: Trigger::Interval(Duration::from_secs(1)), ..Schedule::default() };
@@ -114,6 +118,7 @@ fn r10_calendars_that_leave_nothing_end_the_search_and_are_told() {
         Schedule { include_calendars: vec!["past".into()], ..cron("* * * * *", "Europe/Berlin") },
         Schedule { exclude_calendars: vec!["all".into()], ..cron("* * * * *", "") },
         Schedule { exclude_calendars: vec!["all".into()], ..every_second.clone() },
+        Schedule { exclude_calendars: vec!["for-ever".into()], ..every_second.clone() },
         Schedule { include_calendars: vec!["past".into()], ..every_second },
         Schedule {
             trigger: Trigger::Delay(Duration::from_secs(5)),

@@ -54,10 +54,11 @@ pub fn plain(value: &prost_types::Duration) -> Option<Duration> {
     Some(Duration::new(seconds, nanos))
 }
 
-/// An instant as shown.
+/// An instant as shown: one outside the contract's years is shown as their edge, since a single
+/// instant that cannot be said would keep a whole answer from being given as JSON.
 pub fn instant_to_proto(at: DateTime<Utc>) -> prost_types::Timestamp {
     prost_types::Timestamp {
-        seconds: at.timestamp(),
+        seconds: at.timestamp().clamp(*SECONDS.start(), *SECONDS.end()),
         nanos: i32::try_from(at.timestamp_subsec_nanos()).unwrap_or(0),
     }
 }
@@ -103,6 +104,16 @@ mod tests {
         assert_eq!(message.matches("at: ").count(), 5, "{message}");
         assert_eq!(message.matches("from 1s to 24 h").count(), 5, "{message}");
         assert_eq!(in_words(Duration::ZERO), "0s");
+    }
+
+    #[test]
+    fn instants_beyond_the_contracts_years_are_shown_as_their_edge() {
+        for (at, edge) in [
+            (DateTime::<Utc>::MAX_UTC, 253_402_300_799),
+            (DateTime::<Utc>::MIN_UTC, -62_135_596_800),
+        ] {
+            assert_eq!(instant_to_proto(at).seconds, edge);
+        }
     }
 
     #[test]

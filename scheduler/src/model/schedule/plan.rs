@@ -95,6 +95,12 @@ pub(super) fn compile(
     }
 }
 
+/// Whether schedules still fire then: one that went on for ever would come to instants that neither
+/// the contract nor a database can say, and be searched for without end where calendars are closed.
+fn in_time(at: &DateTime<Utc>) -> bool {
+    at.year() <= LAST_YEAR
+}
+
 fn plan(trigger: &Trigger) -> Result<Plan, Vec<ScheduleError>> {
     match trigger {
         Trigger::Cron { text, dialect } => match parse::parse(text, *dialect)? {
@@ -180,14 +186,12 @@ impl Compiled {
             if self.end.is_some_and(|end| fire >= end) {
                 return None;
             }
-            let at = DateTime::from_timestamp_millis(fire)?;
+            let at = DateTime::from_timestamp_millis(fire).filter(in_time)?;
             if !heeding {
                 return Some(at);
             }
             match self.allow.closed_until(fire, &self.zone) {
                 None => return Some(at),
-                // Nothing opens later: else an interval would be searched for for ever.
-                Some(_) if at.year() > LAST_YEAR => return None,
                 Some(until) => after = until - 1,
             }
         }
@@ -201,12 +205,11 @@ impl Compiled {
         let start = self.start.and_then(DateTime::from_timestamp_millis);
         let mut due = start.map_or(due, |start| start.max(due));
         for _ in 0..CLOSED_STEPS_MAX {
-            if self.end.is_some_and(|end| due.timestamp_millis() >= end) {
+            if self.end.is_some_and(|end| due.timestamp_millis() >= end) || !in_time(&due) {
                 return None;
             }
             match self.allow.closed_until(due.timestamp_millis(), &self.zone) {
                 None => return Some(due),
-                Some(_) if due.year() > LAST_YEAR => return None,
                 Some(until) => due = DateTime::from_timestamp_millis(until)?,
             }
         }
@@ -320,12 +323,17 @@ impl Compiled {
             return Ok(());
         }
         let (field, why) = match &self.plan {
-            Plan::At(_) => ("at", "the instant has passed, or lies outside start and end"),
+            Plan::At(at) if *at > after.timestamp_millis() => {
+                ("at", "the instant lies after the year 2100, or outside start and end")
+            }
+            Plan::At(_) => ("at", "the instant has passed"),
             Plan::Cron(_) => {
                 ("cron", "no date up to the year 2100 fits, or none between start and end")
             }
-            Plan::Every { dialect: Some(_), .. } => ("cron", "it has ended"),
-            _ => ("interval", "it has ended"),
+            Plan::Every { dialect: Some(_), .. } => {
+                ("cron", "it has ended, or starts after the year 2100")
+            }
+            _ => ("interval", "it has ended, or starts after the year 2100"),
         };
         let message = format!("never runs after {}: {why}; change the schedule", self.show(after));
         Err(ScheduleError::new(field, Reason::NeverFires, message))
