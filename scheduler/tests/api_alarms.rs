@@ -357,6 +357,19 @@ async fn a_repeated_request_makes_one_rule_and_validate_only_none() {
 }
 
 #[tokio::test]
+async fn a_filter_that_no_job_can_pass_is_refused_with_what_to_write() {
+    let alarms = alarms().await;
+    for filter in ["name = apps/shop/jobs/nightly", "NOT name : \"jobs/nightly\""] {
+        let draft =
+            pb::AlarmRule { filter: filter.to_owned(), ..rule(vec![hook("https://h/", "", &[])]) };
+        let refused = alarms.api.create_alarm_rule(admin(create("r", draft))).await;
+        let refused = refused.expect_err(filter);
+        assert_eq!(fields(&refused), ["alarm_rule.filter"]);
+        assert!(refused.message().contains("write name = \"nightly\""), "{}", refused.message());
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_supported_yet_is_unimplemented_and_says_what_is() {
     let alarms = alarms().await;
     for condition in [

@@ -82,7 +82,14 @@ pub(super) fn decide(
                 _ => (None, false),
             };
             let end = attempt_end(run, what, acked_at);
-            let happened = if to == RunState::Lost { words(what) } else { String::new() };
+            let happened = match to {
+                RunState::Lost => words(what),
+                // The executor's failure says that the timeout passed, and not how long it was.
+                RunState::TimedOut => spec.timeout.map_or_else(String::new, |timeout| {
+                    format!("passed its timeout of {timeout:?}")
+                }),
+                _ => String::new(),
+            };
             let message = last_words(run, to, happened);
             Decision::End(Box::new(EndRun {
                 attempt,

@@ -100,6 +100,7 @@ async fn a_timeout_counts_from_each_attempt_and_is_retried_as_a_failure() {
     world.pass(TimeDelta::minutes(3)).await;
     let ended = world.run(run).await;
     assert_eq!((ended.run.state, ended.attempts.len()), (RunState::TimedOut, 3));
+    assert_eq!(ended.run.message, "passed its timeout of 20s");
     // The executor obeys the kill half a second after the limit.
     let begun: Vec<_> = world.ledger[&run]
         .iter()

@@ -138,7 +138,14 @@ fn condition(
 /// The filter as tests of a job.
 fn tests(text: &str, bad: &mut Violations) -> Vec<JobTest> {
     let conditions = filter::parse_in("alarm_rule.filter", text, &RULE_FIELDS, bad).conditions;
-    conditions.into_iter().filter_map(test).collect()
+    let tests: Vec<JobTest> = conditions.into_iter().filter_map(test).collect();
+    for name in tests.iter().flat_map(JobTest::names).filter(|name| name.contains('/')) {
+        // No job of the app has such an id: the rule would never be met, and nobody would know.
+        let id = name.rsplit('/').next().unwrap_or_default();
+        let fault = format!("name is a job's id within the app, not {name:?}; write name = {id:?}");
+        bad.invalid("alarm_rule.filter", fault);
+    }
+    tests
 }
 
 /// `None` for what the fields of a rule do not lead to.

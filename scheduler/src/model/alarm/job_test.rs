@@ -52,6 +52,15 @@ pub enum JobTest {
 }
 
 impl JobTest {
+    /// What a job's id is compared with.
+    pub fn names(&self) -> &[String] {
+        match self {
+            Self::OneOf { field: JobField::Name, values, .. } => values,
+            Self::Contains { field: JobField::Name, text, .. } => std::slice::from_ref(text),
+            _ => &[],
+        }
+    }
+
     /// Whether the job passes.
     pub fn holds(&self, name: &str, job: &JobSpec) -> bool {
         let text = |field: &JobField| match field {
