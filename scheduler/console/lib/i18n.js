@@ -35,3 +35,7 @@ export function number(value, digits = 0) {
   const locale = prefs.get().lang === "zh" ? "zh-CN" : "en";
   return value.toLocaleString(locale, { maximumFractionDigits: digits });
 }
+
+/** How many there are at least, when there are `more` than were counted. */
+export const atLeast = (/** @type {number} */ n, /** @type {boolean} */ more) =>
+  number(n) + (more ? "+" : "");

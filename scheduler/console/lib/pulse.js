@@ -11,7 +11,7 @@ const DAY_MS = 24 * HOUR_MS;
 /** Runs of the last hour that are looked at, and bad ends of a day that are counted. */
 const RECENT_MAX = 5000;
 const TROUBLED_MAX = 5000;
-/** Runs that are kept at all: of a busier hour only its end is. */
+/** Runs of either kind that are kept at all: of a busier hour or day only its end is. */
 const KEPT_MAX = 20_000;
 /** Changes that come faster are shown together. */
 const DRAW_MS = 500;
@@ -32,6 +32,8 @@ export class Pulse {
     this.since = Date.now() - HOUR_MS;
     /** Whether both lists were read. */
     this.loaded = false;
+    /** Whether the watch has told all open runs. */
+    this.present = false;
     /** @type {Line} */
     this.line = "begin";
     this.heardAt = 0;
@@ -104,6 +106,7 @@ export class Pulse {
     this.heardAt = Date.now();
     const name = run?.name ?? "";
     if (type === "RESET") this.recent.clear();
+    if (type === "BOOKMARK") this.present = true;
     if (type === "DELETED") {
       this.recent.delete(name);
       this.troubled.delete(name);
@@ -126,6 +129,7 @@ export class Pulse {
       if (Date.parse(run.createTime ?? "") < day) this.troubled.delete(name);
     }
     if (this.recent.size > KEPT_MAX) this.shorten();
+    if (this.troubled.size > KEPT_MAX) this.shortenTroubled();
   }
 
   /** Lets go of the older half of the runs that have ended. */
@@ -136,6 +140,13 @@ export class Pulse {
     for (const [name] of ended.slice(0, half)) this.recent.delete(name);
     const oldest = ended[half];
     if (oldest) this.since = Math.max(this.since, endOf(oldest[1]));
+  }
+
+  /** Lets go of the older half of the bad ends. */
+  shortenTroubled() {
+    const all = [...this.troubled].sort(([, a], [, b]) => endOf(a) - endOf(b));
+    for (const [name] of all.slice(0, all.length / 2)) this.troubled.delete(name);
+    this.troubledMore = true;
   }
 
   /** @param {string[]} states */

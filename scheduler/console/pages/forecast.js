@@ -1,6 +1,6 @@
 // What will fire, as a calendar of hours and as a list.
 import { html, useState } from "../lib/dom.js";
-import { number, t } from "../lib/i18n.js";
+import { atLeast, number, t } from "../lib/i18n.js";
 import { useAsk } from "../lib/list.js";
 import { HOUR_MS, firesNamed, firesOfAll } from "../lib/forecast.js";
 import { href, setQuery, useRoute } from "../lib/router.js";
@@ -44,7 +44,7 @@ export function Forecast() {
       html`<${Empty} title=${t("forecast.none")} hint=${t("forecast.noneHint")}>
       <${ButtonLink} href=${href("/jobs")}>${t("page.jobs")}<//><//>`}
     ${all && all.length > 0 && html`<${Calendar} fires=${all} hours=${hours} at=${at} />
-      <${List} fires=${shown ?? []} at=${at} />`}`;
+      <${List} fires=${shown ?? []} at=${at} until=${asked.value?.until ?? 0} />`}`;
 }
 
 /**
@@ -103,11 +103,16 @@ function cells(hours, zone) {
 /** @param {number} n */
 const short = (n) => (n < 1000 ? String(n) : `${number(n / 1000, 1)}k`);
 
-/** @param {{ fires: Fire[], at: number }} props */
-function List({ fires, at }) {
+/**
+ * @param {{ fires: Fire[], at: number, until: number }} props
+ *   `at`: of this hour only; `until`: fires from then on were not looked at
+ */
+function List({ fires, at, until }) {
   const [count, setCount] = useState(LISTED);
-  const title = at ? t("forecast.inHour", { at: whole(at * HOUR_MS, shownZone()), n: fires.length })
-    : t("forecast.fires", { n: fires.length });
+  const cut = until > 0 && (!at || (at + 1) * HOUR_MS > until);
+  const n = atLeast(fires.length, cut);
+  const title = at ? t("forecast.inHour", { at: whole(at * HOUR_MS, shownZone()), n })
+    : t("forecast.fires", { n });
   return html`<${Panel} title=${title}>
     <table class="small"><thead><tr><th>${t("run.fire")}</th><th>${t("word.job")}</th><th>
       ${t("word.handler")}</th>

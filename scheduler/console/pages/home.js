@@ -1,6 +1,6 @@
 // Is everything all right, and if not: what, since when, why.
 import { html, useEffect, useState } from "../lib/dom.js";
-import { number, t } from "../lib/i18n.js";
+import { atLeast, number, t } from "../lib/i18n.js";
 import { useAsk } from "../lib/list.js";
 import { Pulse } from "../lib/pulse.js";
 import { href } from "../lib/router.js";
@@ -18,6 +18,7 @@ const FLEET_MS = 5000;
 const SLOW_MS = 30_000;
 const DUE_MAX = 5000;
 const EXECUTORS_MAX = 5000;
+const ALARMS_MAX = 1000;
 
 export function Home() {
   const [pulse] = useState(() => new Pulse());
@@ -35,26 +36,28 @@ export function Home() {
     const count = found?.length ?? 0;
     document.title = `${count ? `(${count}) ` : ""}${t("page.home")} · ClawJob`;
   });
-  const slots = (fleet.value?.executors ?? []).reduce((n, e) => n + (e.slots ?? 0), 0);
-  const free = (fleet.value?.executors ?? []).reduce((n, e) => n + (e.freeSlots ?? 0), 0);
+  const executors = fleet.value?.executors ?? { items: [], more: false };
+  const slots = executors.items.reduce((n, e) => n + (e.slots ?? 0), 0);
+  const free = executors.items.reduce((n, e) => n + (e.freeSlots ?? 0), 0);
   return html`<div class="home">
     <${Verdict} pulse=${pulse} found=${found} />
     <${Fault} error=${fleet.error ?? (pulse.loaded ? null : pulse.error)} again=${fleet.again} />
     <div class="tiles">
       <${Tile} to=${href("/runs", { state: "running" })} label=${t("home.running")} tone="run"
-        value=${pulse.loaded ? number(running.length) : ""}
+        value=${pulse.loaded && pulse.present ? number(running.length) : ""}
         note=${t("home.waiting", { n: waiting.length })} />
       <${Tile} to=${href("/forecast", { hours: "1" })} label=${t("home.due")}
         value=${count(due.value)} note=${t("home.dueNote")} />
       <${Tile} to=${href("/runs", { state: "troubled", since: "24h" })} label=${t("home.troubled")}
         tone=${pulse.troubled.size ? "bad" : "ok"}
-        value=${pulse.loaded ? number(pulse.troubled.size) + (pulse.troubledMore ? "+" : "") : ""}
+        value=${pulse.loaded ? atLeast(pulse.troubled.size, pulse.troubledMore) : ""}
         note=${t("home.troubledNote")} />
       <${Tile} to=${href("/alarms")} label=${t("home.alarms")}
         tone=${fleet.value?.alarms.items.length ? "bad" : "ok"}
         value=${count(fleet.value?.alarms)} note=${t("home.alarmsNote")} />
       <${Tile} to=${href("/executors")} label=${t("home.slots")}
-        value=${fleet.value ? number(free) : ""} note=${t("home.slotsNote", { n: slots })} />
+        value=${fleet.value ? atLeast(free, executors.more) : ""}
+        note=${t("home.slotsNote", { n: atLeast(slots, executors.more) })} />
     </div>
     <div class="columns">
       <${Panel} title=${t("home.fires")} aside=${html`<${ZoneNote} />`}>
@@ -67,7 +70,7 @@ export function Home() {
         <${RunningTable} runs=${running} /><//>
       <${Panel} title=${t("home.executors")} aside=${html`<${ButtonLink} kind="quiet" icon="next"
         href=${href("/executors")}>${t("page.executors")}<//>`}>
-        <${AppsTable} executors=${fleet.value?.executors} /><//>
+        <${AppsTable} executors=${fleet.value?.executors.items} /><//>
       <${Panel} title=${t("home.nodes")} class="full"
         aside=${html`<${ButtonLink} kind="quiet" icon="next"
         href=${href("/cluster")}>${t("page.cluster")}<//>`}>
@@ -82,11 +85,11 @@ async function askFleet() {
   const [cluster, executors, alarms] = await Promise.all([
     /** @type {Promise<pb.Cluster>} */ (call("ClusterService/GetCluster")),
     listAll("FleetService/ListExecutors", { parent: "apps/-" }, "executors", EXECUTORS_MAX),
-    listAll("AlarmService/ListAlarms", open, "alarms", 1000),
+    listAll("AlarmService/ListAlarms", open, "alarms", ALARMS_MAX),
   ]);
   return {
     cluster,
-    executors: /** @type {pb.Executor[]} */ (executors.items),
+    executors: /** @type {{ items: pb.Executor[], more: boolean }} */ (executors),
     alarms: /** @type {{ items: pb.Alarm[], more: boolean }} */ (alarms),
   };
 }
@@ -98,7 +101,7 @@ function askDue() {
 }
 
 /** @param {{ items: unknown[], more: boolean } | undefined} list */
-const count = (list) => (list ? number(list.items.length) + (list.more ? "+" : "") : "");
+const count = (list) => (list ? atLeast(list.items.length, list.more) : "");
 
 /** @param {{ to: string, label: string, value: string, note: string, tone?: string }} props */
 const Tile = ({ to, label, value, note, tone = "plain" }) =>

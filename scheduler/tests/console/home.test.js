@@ -99,6 +99,40 @@ test("each number leads to a list of as many", async () => {
   await close();
 });
 
+test("a number that was not counted to its end says so, and so does the list behind it",
+  async () => {
+  const { page, close } = await here.open({ at: "/cluster" });
+  // Pages of the contract's longest, without an end.
+  const endless = async (/** @type {import("playwright-core").Route} */ route, /** @type {string} */
+    field, /** @type {(i: number) => object} */ one) => {
+    const { pageSize, pageToken } = route.request().postDataJSON();
+    const from = Number(pageToken || 0);
+    const rows = Array.from({ length: pageSize }, (_, i) => one(from + i));
+    await route.fulfill({ json: { [field]: rows, nextPageToken: String(from + pageSize) } });
+  };
+  const time = (/** @type {number} */ ms) => new Date(Date.now() + ms).toISOString();
+  await page.route("**/clawjob.v1.RunService/ListRuns", (route) =>
+    (/SKIPPED/.test(route.request().postDataJSON().filter) ? endless(route, "runs", (i) => ({
+      name: `apps/ops/runs/${String(i).padStart(26, "0")}`, job: "apps/ops/jobs/nap",
+      state: "RUN_STATE_SKIPPED", createTime: time(-1000 - i), fireTime: time(-1000 - i),
+    })) : route.continue()));
+  await page.route("**/clawjob.v1.JobService/ForecastRuns", (route) => endless(route, "fires",
+    (i) => ({ job: "apps/ops/jobs/nap", fireTime: time(i * 100), handler: "shell" })));
+  await goTo(page, "/");
+  const troubled = tile(page, "Failed or missed");
+  // The demo's own bad ends come on top.
+  await troubled.getByText(/^5,0\d\d\+$/).waitFor();
+  await tile(page, "Due in the next hour").getByText("5,000+").waitFor();
+  await troubled.click();
+  await page.locator("table.list tbody tr").first().waitFor();
+  assert.equal(await page.getByText(/^All .* shown$/).count(), 0);
+  await page.locator(".list-end").getByText("More").waitFor();
+  await goTo(page, "/forecast?hours=1");
+  await page.getByText("10,000+ fires").waitFor();
+  await page.getByText("Only the fires up to").waitFor();
+  await close();
+});
+
 test("r77 numbers come back after a restart of the scheduler and are never negative", async () => {
   const { page, close } = await here.open();
   const before = await until(async () => {

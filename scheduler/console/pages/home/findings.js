@@ -1,5 +1,5 @@
 // What needs somebody's eye, from all that is known on the home page.
-import { t } from "../../lib/i18n.js";
+import { atLeast, t } from "../../lib/i18n.js";
 import { appOf, shortOf } from "../../lib/names.js";
 import { href } from "../../lib/router.js";
 import { reason, stateOf } from "../../lib/runs.js";
@@ -28,8 +28,8 @@ const OFFSET_S = 2;
  * @returns {Finding[]} the worst first
  */
 export function findings(pulse, fleet) {
-  return [...ofNodes(fleet.cluster), ...ofExecutors(fleet.executors), ...ofJobs(pulse),
-    ...ofWaiting(pulse), ...ofAlarms(fleet.alarms.items)];
+  return [...ofNodes(fleet.cluster), ...ofExecutors(fleet.executors.items), ...ofJobs(pulse),
+    ...ofWaiting(pulse), ...ofAlarms(fleet.alarms)];
 }
 
 /** @param {import("../../lib/pulse.js").Pulse} pulse @returns {Finding[]} */
@@ -117,16 +117,16 @@ function ofNodes(cluster) {
   return found;
 }
 
-/** @param {pb.Alarm[]} alarms @returns {Finding[]} */
-function ofAlarms(alarms) {
-  if (alarms.length === 0) return [];
-  const newest = alarms[0];
+/** @param {import("../home.js").Fleet["alarms"]} alarms @returns {Finding[]} */
+function ofAlarms({ items, more }) {
+  if (items.length === 0) return [];
   return [{
     id: "alarms",
     tone: "late",
-    what: t("finding.alarms", { n: alarms.length }),
-    why: newest.subject,
-    since: Date.parse(alarms[alarms.length - 1].fireTime ?? ""),
+    what: t("finding.alarms", { n: more ? atLeast(items.length, more) : items.length }),
+    why: items[0].subject,
+    // The oldest of all is not known when there are more.
+    since: more ? undefined : Date.parse(items[items.length - 1].fireTime ?? ""),
     to: href("/alarms"),
   }];
 }
