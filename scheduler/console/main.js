@@ -42,6 +42,12 @@ const PAGES = {
     const { Forecast } = await import("./pages/forecast.js");
     return () => html`<${Forecast} />`;
   },
+  calendars: async () => {
+    const [{ Calendars }, { Calendar }] = await Promise.all([
+      import("./pages/calendars.js"), import("./pages/calendar.js")]);
+    return ([, app, id]) => (id ? html`<${Calendar} key=${`${app}/${id}`} app=${app} id=${id} />` :
+      html`<${Calendars} />`);
+  },
   executors: async () => {
     const [{ Executors }, { Executor }] = await Promise.all([
       import("./pages/executors.js"), import("./pages/executor.js")]);

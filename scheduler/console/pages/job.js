@@ -44,8 +44,11 @@ export function Job({ app, id, tab }) {
       lead=${html`<${Life} state=${job.state} />
         ${job.pauseUntilTime && html`<span>${t("job.pausedUntil")} <${When}
           at=${job.pauseUntilTime} zone=${zoneOf(job)} /></span>`}
+        ${job.pauseReason && html`<span>${job.pauseReason}</span>`}
         ${job.nextFireTime && html`<span>${t("job.next")} <${When} at=${job.nextFireTime}
           zone=${zoneOf(job)} rel next /></span>`}
+        ${job.nextDueTime && job.nextDueTime !== job.nextFireTime && html`<span>${t("run.due")}
+          <${When} at=${job.nextDueTime} zone=${zoneOf(job)} rel next /></span>`}
         ${job.displayName && html`<span>${job.displayName}</span>`}`}>
       <${Actions} job=${job} again=${asked.again} /><//>
     <${Fault} error=${asked.error} again=${asked.again} />

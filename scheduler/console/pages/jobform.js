@@ -50,7 +50,7 @@ function Editor({ from, name, app: firstApp }) {
     if (!app && apps.length === 1) setApp(apps[0]);
   }, [apps.length]);
   const handlers = useHandlers(app);
-  const calendars = useAsk(() => askCalendars(app), [app]).value ?? [];
+  const calendars = useAsk(askCalendars, []).value ?? [];
 
   const body = () => {
     const whole = { ...job, params: params.trim() ? jsonPayload(params) : undefined };
@@ -226,15 +226,9 @@ function handlerHint(offers, handler) {
   return handler ? t("form.notOffered") : t("form.handler.hint", { n: offers.length });
 }
 
-/** @param {string} app */
-async function askCalendars(app) {
-  if (!/^[a-z0-9]/.test(app)) return [];
-  try {
-    const list = await listAll("CalendarService/ListCalendars", { parent: `apps/${app}` },
-      "calendars", CALENDARS_MAX);
-    return /** @type {pb.Calendar[]} */ (list.items).map((one) => one.name ?? "");
-  } catch {
-    // An app that is not there yet has none.
-    return [];
-  }
+/** The calendars that the viewer may see. */
+async function askCalendars() {
+  const list = await listAll("CalendarService/ListCalendars", { parent: "apps/-" }, "calendars",
+    CALENDARS_MAX);
+  return /** @type {pb.Calendar[]} */ (list.items).map((one) => one.name ?? "");
 }

@@ -17,6 +17,7 @@ const PAGES = [
   { id: "jobs", path: "/jobs", key: "o" },
   { id: "runs", path: "/runs", key: "r" },
   { id: "forecast", path: "/forecast", key: "f" },
+  { id: "calendars", path: "/calendars", key: "l" },
   { id: "executors", path: "/executors", key: "e" },
   { id: "alarms", path: "/alarms", key: "a" },
   { id: "cluster", path: "/cluster", key: "c" },

@@ -8,12 +8,15 @@ const SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>";
 const PAGES = ["/", "/jobs", "/jobs/new", "/jobs/demo/report", "/jobs/demo/report/coming",
   "/jobs/demo/report/settings",
   "/jobs/demo/report/revisions", "/jobs/demo/report/edit", "/runs", "/forecast?hours=6",
-    "/executors", "/cluster", "/alarms",
-  "/alarms/rules", "/access/users", "/access/tokens", "/access/audit"];
+  "/calendars", "/calendars/odd/odd", "/executors", "/cluster", "/alarms", "/alarms/rules",
+  "/access/users", "/access/tokens", "/access/audit"];
 
 const here = stage(async (scheduler) => {
   await scheduler.agent("odd",
     { say: `printf '%s\\n' '${SCRIPT}'; printf '%s' '${SCRIPT}' >&2; exit 4` });
+  await scheduler.call("CalendarService/CreateCalendar", { parent: "apps/odd", calendarId: "odd",
+    calendar: { displayName: SCRIPT, dates: ["2020-01-01", "2030-01-01"], weekdays: [6, 7],
+      windows: [{ startTime: "2030-02-01T00:00:00Z", endTime: "2030-02-02T00:00:00Z" }] } });
 });
 
 /** Waits until the page has something to show. @param {import("playwright-core").Page} page */
@@ -24,9 +27,9 @@ async function settled(page) {
 }
 
 test("every page is there in both languages, and no text is missing", async () => {
-  for (const lang of /** @type {const} */ (["en", "zh"])) {
+  const run = await here.scheduler.runOf("apps/demo/jobs/hello");
+  await Promise.all(/** @type {const} */ (["en", "zh"]).map(async (lang) => {
     const { page, close } = await here.open({ lang });
-    const run = await here.scheduler.runOf("apps/demo/jobs/hello");
     for (const at of [...PAGES, `/runs/demo/${run.name.split("/").pop()}`]) {
       await goTo(page, at);
       await settled(page);
@@ -35,7 +38,7 @@ test("every page is there in both languages, and no text is missing", async () =
       assert.equal(/[\u4e00-\u9fff]/.test(text.replace("中文", "")), lang === "zh", `${lang} ${at}`);
     }
     await close();
-  }
+  }));
 });
 
 test("the language is switched and remembered, and so is the theme", async () => {
@@ -78,6 +81,7 @@ test("a script in any field is text", async () => {
     "/jobs/odd/odd/edit", "/jobs/odd/odd/revisions",
     "/runs?app=odd", `/runs/odd/${run.name.split("/").pop()}`, "/alarms?seen=all", "/alarms/rules",
       "/access/tokens",
+    "/calendars", "/calendars/odd/odd",
     "/access/users", "/access/audit", `/jobs?q=${encodeURIComponent(SCRIPT)}`];
   let shown = 0;
   for (const at of places) {
@@ -118,7 +122,8 @@ test("the keyboard leads through lists, to pages and to help", async () => {
 });
 
 test("pages can be read on a telephone and on a wall", async () => {
-  for (const size of [{ width: 375, height: 740 }, { width: 3840, height: 2160 }]) {
+  const sizes = [{ width: 375, height: 740 }, { width: 3840, height: 2160 }];
+  await Promise.all(sizes.map(async (size) => {
     const { page, close } = await here.open({ size });
     for (const at of PAGES) {
       await goTo(page, at);
@@ -127,11 +132,11 @@ test("pages can be read on a telephone and on a wall", async () => {
       assert.ok(beyond <= 0, `${at} is ${beyond} px wider than ${size.width} px`);
     }
     await close();
-  }
+  }));
 });
 
 test("text stands out by 4.5 to 1 in both themes, and every control has a name", async () => {
-  for (const theme of /** @type {const} */ (["light", "dark"])) {
+  await Promise.all(/** @type {const} */ (["light", "dark"]).map(async (theme) => {
     const { page, close } = await here.open({ theme });
     for (const at of PAGES) {
       await goTo(page, at);
@@ -140,7 +145,7 @@ test("text stands out by 4.5 to 1 in both themes, and every control has a name",
       assert.deepEqual(await page.evaluate(nameless), [], `${theme} ${at}`);
     }
     await close();
-  }
+  }));
 });
 
 /** Keys without a text: they are shown as they are. */

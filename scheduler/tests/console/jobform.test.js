@@ -140,6 +140,7 @@ test("the coming fires are shown as a calendar and as a list, and a pause shows"
   await page.locator("dialog").getByLabel("Reason").fill("holidays");
   await page.locator("dialog button[type=submit]").click();
   await page.getByText("Paused: these are the times").waitFor();
+  await page.locator(".lead", { hasText: "holidays" }).waitFor();
   await goTo(page, "/jobs?q=report");
   await row(page, "report").getByText("paused").waitFor();
   await close();

@@ -50,6 +50,7 @@ test("r71 a running run without an end is shown, and its end when it comes", asy
   await page.locator(".lead .state", { hasText: "canceled" }).waitFor();
   await page.locator(".facts").getByText("Ended").waitFor();
   await page.locator(".facts", { hasText: "somebody asked" }).waitFor();
+  await page.locator(".facts", { hasText: /canceled by tokens\/.*: no longer needed/ }).waitFor();
   await page.getByText("Run again", { exact: true }).waitFor();
   assert.ok(run.name);
   await close();
@@ -81,12 +82,7 @@ test("a failed run is found, says why, and is run again with other params", asyn
 });
 
 test("attempts are shown against time, each with its log", async () => {
-  const risky = await until(async () => {
-    const filter = 'job = "apps/demo/jobs/risky" AND state = SUCCEEDED';
-    const { runs = [] } = await here.scheduler.call("RunService/ListRuns",
-      { parent: "apps/demo", filter });
-    return runs[0];
-  }, "a run of three attempts");
+  const risky = await here.scheduler.runOf("apps/demo/jobs/risky");
   const { page, close } = await here.open({ at: `/runs/demo/${risky.name.split("/").pop()}` });
   await until(async () => (await page.locator(".bars .bar-name").count()) === 3, "three bars");
   await page.locator(".happenings", { hasText: "attempt 2 ended: failed OUT_OF_LUCK" }).waitFor();

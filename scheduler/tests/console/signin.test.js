@@ -89,8 +89,9 @@ test("a viewer of one app sees that app alone on every page, and no fault", asyn
     { parent: "apps/other", jobId: "hidden", job: { handler: "hello", displayName: secret } });
   const { page, close } = await here.open(
     { token: await here.scheduler.tokenFor("VIEWER", "demo") });
-  const pages = ["/", "/jobs", "/runs", "/forecast?hours=1", "/executors", "/cluster", "/alarms",
-    "/alarms/rules", "/jobs/demo/hello", "/jobs/demo/hello/revisions", "/jobs/demo/hello/settings"];
+  const pages = ["/", "/jobs", "/runs", "/forecast?hours=1", "/calendars", "/executors",
+    "/cluster", "/alarms", "/alarms/rules", "/jobs/demo/hello", "/jobs/demo/hello/revisions",
+    "/jobs/demo/hello/settings"];
   for (const at of pages) {
     await goTo(page, at);
     await page.locator("main h1").first().waitFor();

@@ -1,5 +1,6 @@
 // The settings of a job, as they are in force.
 import { html } from "../../lib/dom.js";
+import { calendarHref } from "../../lib/calendars.js";
 import { t } from "../../lib/i18n.js";
 import { shortOf } from "../../lib/names.js";
 import { inWords } from "../../lib/schedules.js";
@@ -39,8 +40,8 @@ export function Settings({ job }) {
         html`<${When} at=${schedule.endTime} zone=${schedule.timeZone} />`],
       [t("schedule.spread"), length(seconds(schedule.spread) * 1000)],
       [t("schedule.excluded"), schedule.excludedDates?.join(", ")],
-      [t("schedule.include"), schedule.includeCalendars?.map(shortOf).join(", ")],
-      [t("schedule.exclude"), schedule.excludeCalendars?.map(shortOf).join(", ")],
+      [t("schedule.include"), calendars(schedule.includeCalendars)],
+      [t("schedule.exclude"), calendars(schedule.excludeCalendars)],
     ]} />`)}
     ${!job.schedules?.length && html`<p class="none">${t("schedule.byHand")}</p>`}<//>
     ${SECTIONS.map((section) => html`<${Panel} key=${section.id} title=${t(`form.${section.id}`)}>
@@ -52,6 +53,10 @@ export function Settings({ job }) {
 /** @param {string[] | undefined} jobs */
 const links = (jobs) => jobs?.length &&
   jobs.map((name) => html`<${JobLink} key=${name} name=${name} /> `);
+
+/** @param {string[] | undefined} names */
+const calendars = (names) => names?.length && names.map((name) =>
+  html`<a key=${name} href=${calendarHref(name)}>${shortOf(name)}</a> `);
 
 /** @param {any} value @param {import("../jobform/fields.js").Setting} field */
 function inForce(value, field) {

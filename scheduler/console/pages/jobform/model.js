@@ -21,7 +21,7 @@ export function write(value, [first, ...rest], next) {
 
 /** Fields that a form starts without: the server's own. */
 const OWN = ["name", "etag", "revision", "createTime", "updateTime", "nextFireTime", "lastRun",
-  "problem", "updateBy", "state", "pauseUntilTime"];
+  "nextDueTime", "problem", "updateBy", "state", "pauseUntilTime", "pauseReason"];
 
 /** What can be set of a job. @param {pb.Job} job @returns {pb.Job} */
 export function settable(job) {

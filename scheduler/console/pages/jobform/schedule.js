@@ -1,6 +1,7 @@
 // One schedule of a job under way, with what the scheduler makes of it.
 import { html } from "../../lib/dom.js";
 import { t } from "../../lib/i18n.js";
+import { appOf, idOf, shortOf } from "../../lib/names.js";
 import { kindOf } from "../../lib/schedules.js";
 import { LOCAL_ZONE, knowsZone } from "../../lib/time.js";
 import { Button } from "../../parts/basics.js";
@@ -102,21 +103,26 @@ export function ScheduleEditor({ app, schedule, change, remove, calendars, fault
         value=${schedule.excludedDates}
         change=${(/** @type {string[] | undefined} */ excludedDates) => set({ excludedDates })}
           fault=${faultOf("excludedDates")} />
-      ${calendars.length > 0 &&
-        ["includeCalendars", "excludeCalendars"].map((field) => html`<${Calendars} key=${field}
-        field=${field} all=${calendars} schedule=${schedule} set=${set} fault=${faultOf(field)}
-          />`)}
+      ${/** @type {const} */ (["includeCalendars", "excludeCalendars"]).map((field) =>
+        [...calendars, ...schedule[field] ?? []].length > 0 && html`<${Calendars} key=${field}
+        field=${field} app=${app} all=${calendars} schedule=${schedule} set=${set}
+        fault=${faultOf(field)} />`)}
     </div></details></div>`;
 }
 
 /**
  * @param {{
- *   field: "includeCalendars" | "excludeCalendars", all: string[], schedule: pb.Schedule,
+ *   field: "includeCalendars" | "excludeCalendars", app: string, all: string[],
+ *   schedule: pb.Schedule,
  *   set: (more: Partial<pb.Schedule>) => void, fault?: string,
  * }} props
  */
-function Calendars({ field, all, schedule, set, fault }) {
+function Calendars({ field, app, all, schedule, set, fault }) {
   const chosen = schedule[field] ?? [];
+  const isOwn = (/** @type {string} */ name) => appOf(name) === app;
+  const names = [...new Set([...all, ...chosen])];
+  // The app's own first.
+  names.sort((a, b) => Number(isOwn(b)) - Number(isOwn(a)));
   /** @param {string} name @param {boolean} on */
   const flip = (name, on) => {
     const next = on ? [...chosen, name] : chosen.filter((other) => other !== name);
@@ -124,7 +130,8 @@ function Calendars({ field, all, schedule, set, fault }) {
   };
   return html`<fieldset class="field"><legend>
     ${t(`schedule.${field === "includeCalendars" ? "include" : "exclude"}`)}</legend>
-    ${all.map((name) => html`<${TickField} key=${name} label=${name.split("/").pop()}
+    ${names.map((name) => html`<${TickField} key=${name}
+      label=${isOwn(name) ? idOf(name) : shortOf(name)}
       value=${chosen.includes(name)}
       change=${(/** @type {boolean} */ on) => flip(name, on)} />`)}
     ${fault && html`<small class="field-fault">${fault}</small>`}</fieldset>`;
