@@ -33,8 +33,9 @@ setup:
 	@.ci/setup
 
 # Pictures of every page of the console in both themes, in ./screenshots.
-screenshots: setup build
-	@CLAWJOB_TEST_BINARY="$$(cd "$${CARGO_TARGET_DIR:-target}" && pwd)/release/clawjob" \
+screenshots: setup
+	@$(CARGO) build --bin clawjob
+	@CLAWJOB_TEST_BINARY="$$(cd "$${CARGO_TARGET_DIR:-target}" && pwd)/debug/clawjob" \
 		node scheduler/tests/console/screenshots.js screenshots 2
 
 clean-data:

@@ -8,6 +8,7 @@ import { Scheduler, until } from "./support/scheduler.js";
 
 const [directory = "screenshots", minutes = "0"] = process.argv.slice(2);
 const MINUTE_MS = 60_000;
+const DESK = { width: 1280, height: 800 };
 const PHONE = { width: 375, height: 812 };
 
 /** @type {Record<string, string>} */
@@ -21,14 +22,16 @@ const SCRIPTS = {
 /** @param {Scheduler} scheduler @param {string} hook */
 async function furnish(scheduler, hook) {
   const every = (/** @type {number} */ s) => [{ interval: `${s}s` }];
-  const nightly = (/** @type {string} */ cron, timeZone = "Europe/Berlin") => [{ cron, timeZone }];
+  const nightly = (/** @type {string} */ cron, timeZone = "Europe/Berlin", more = {}) =>
+    [{ cron, timeZone, ...more }];
   for (const app of ["billing", "warehouse"]) await scheduler.agent(app, SCRIPTS);
   /** @type {[string, string, string, object][]} */
   const jobs = [
     ["billing", "ledger-sync", "quick",
       { schedules: every(7), owner: "Ada Okafor", labels: { team: "ledger", tier: "1" } }],
     ["billing", "nightly-report", "quick",
-      { schedules: nightly("0 2 * * MON-FRI"), displayName: "Report for the finance team",
+      { schedules: nightly("0 2 * * MON-FRI", "Europe/Berlin",
+        { excludeCalendars: ["apps/billing/calendars/holidays"] }), displayName: "Report for the finance team",
       owner: "Grace Lindqvist", labels: { team: "finance" }, retry: { maxAttempts: 3 } }],
     ["billing", "archive-invoices", "full",
       { schedules: every(45), owner: "Ada Okafor", labels: { team: "ledger" },
@@ -44,6 +47,15 @@ async function furnish(scheduler, hook) {
     ["warehouse", "restock-letters", "quick",
       { schedules: nightly("0 9 * * 1", "Asia/Shanghai"), owner: "Wei Zhang" }],
   ];
+  const year = new Date().getFullYear() + 1;
+  await scheduler.call("CalendarService/CreateCalendar", { parent: "apps/billing",
+    calendarId: "holidays", calendar: { displayName: "Public holidays",
+    dates: ["01-01", "05-01", "10-03", "12-25", "12-26"].map((day) => `${year}-${day}`) } });
+  await scheduler.call("CalendarService/CreateCalendar", { parent: "apps/billing",
+    calendarId: "closing", calendar: { displayName: "Books are closed", windows: [
+    { startTime: `${year}-01-02T17:00:00Z`, endTime: `${year}-01-05T05:00:00Z` }] } });
+  await scheduler.call("CalendarService/CreateCalendar", { parent: "apps/warehouse",
+    calendarId: "working-days", calendar: { weekdays: [1, 2, 3, 4, 5] } });
   for (const [app, id, script, more] of jobs) await scheduler.shellJob(app, id, script, more);
   await scheduler.call("AlarmService/CreateAlarmRule",
     { parent: "apps/billing", alarmRuleId: "failures", alarmRule: {
@@ -83,11 +95,20 @@ const pages = ({ failed, split, long }) => [
   ["runs-failed", "/runs?state=troubled&since=24h"], ["run-failed", `/runs/${failed}`],
     ["run-shards", `/runs/${split}`],
   ["run-live", `/runs/${long}`], ["forecast", "/forecast?app=warehouse&hours=72"],
-    ["executors", "/executors"],
+    ["calendars", "/calendars"], ["calendar", "/calendars/billing/holidays"],
+  ["executors", "/executors"],
   ["cluster", "/cluster"], ["alarms", "/alarms"], ["alarm-rules", "/alarms/rules"],
     ["users", "/access/users"],
   ["tokens", "/access/tokens"], ["audit", "/access/audit"],
 ];
+
+/** Waits until a page has all it shows. @param {import("playwright-core").Page} page @param {string} name */
+async function settled(page, name) {
+  await page.locator("main h1").first().waitFor();
+  await until(async () => (await page.locator(
+    "main .loading, main .dots, main .spark.wait").count()) === 0, name);
+  await page.waitForLoadState("networkidle", { timeout: 2000 }).catch(() => {});
+}
 
 const hook = createServer((_, response) => response.end("ok")).listen(0, "127.0.0.1");
 const scheduler = await Scheduler.start();
@@ -98,15 +119,12 @@ try {
   const runs = await furnish(scheduler, `http://127.0.0.1:${port}/hook`);
   await new Promise((go) => setTimeout(go, Number(minutes) * MINUTE_MS));
   for (const theme of /** @type {const} */ (["light", "dark"])) {
-    for (const size of [{ width: 1440, height: 900 }, PHONE]) {
+    for (const size of [DESK, PHONE]) {
       const { page, close } = await open(browser, scheduler, { theme, size });
       const kind = size === PHONE ? `phone-${theme}` : theme;
       for (const [name, at] of pages(runs)) {
         await goTo(page, at);
-        await page.locator("main h1").first().waitFor();
-        await until(async () => (await page.locator(
-          "main .loading, main .dots, main .spark.wait").count()) === 0, name);
-        await page.waitForLoadState("networkidle", { timeout: 2000 }).catch(() => {});
+        await settled(page, name);
         await page.screenshot({ path: join(directory, `${name}-${kind}.png`) });
         if (name !== "run-live") continue;
         await page.locator(".log").scrollIntoViewIfNeeded();
@@ -115,13 +133,16 @@ try {
       await close();
     }
   }
-  const { page, close } = await open(browser, scheduler, { token: "" });
+  const { page, close } = await open(browser, scheduler, { token: "", size: DESK });
   await page.locator("form").waitFor();
   await page.screenshot({ path: join(directory, "sign-in-light.png") });
   await close();
-  const zh = await open(browser, scheduler, { lang: "zh" });
-  await zh.page.locator(".finding").first().waitFor();
-  await zh.page.screenshot({ path: join(directory, "home-zh-light.png") });
+  const zh = await open(browser, scheduler, { lang: "zh", size: DESK });
+  for (const [name, at] of pages(runs)) {
+    await goTo(zh.page, at);
+    await settled(zh.page, name);
+    await zh.page.screenshot({ path: join(directory, `${name}-zh-light.png`) });
+  }
   await zh.close();
 } finally {
   await browser.close();
