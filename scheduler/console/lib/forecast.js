@@ -1,7 +1,7 @@
 // Coming fires: of all jobs in the order of time, or of those with a name.
 import { parentOf, quoted } from "./names.js";
 import { call, listAll } from "./rpc.js";
-import { kindOf } from "./schedules.js";
+import { anchored, kindOf } from "./schedules.js";
 import { instant } from "./time.js";
 
 export const HOUR_MS = 3_600_000;
@@ -47,7 +47,7 @@ export async function firesNamed(text, app, hours) {
     .map(async (schedule) => {
       /** @type {pb.PreviewScheduleResponse} */
       const { fireTimes = [] } = await call("JobService/PreviewSchedule",
-        { schedule, count: PREVIEW_MAX });
+        { schedule: anchored(schedule, job.createTime), count: PREVIEW_MAX });
       const last = instant(fireTimes.at(-1));
       if (fireTimes.length === PREVIEW_MAX && last < end) until = Math.min(until || last, last);
       return fireTimes.map((fireTime) =>

@@ -29,6 +29,19 @@ export function inWords(schedule) {
   }
 }
 
+/**
+ * A saved job's schedule as PreviewSchedule must see it: a fixed rate without a start counts from
+ * the job's creation, which a bare schedule does not tell.
+ * @param {pb.Schedule} schedule
+ * @param {string | undefined} createTime
+ * @returns {pb.Schedule}
+ */
+export function anchored(schedule, createTime) {
+  const rated = schedule.interval || schedule.cron?.trimStart().startsWith("@every");
+  return rated && !schedule.startTime && createTime
+    ? { ...schedule, startTime: createTime } : schedule;
+}
+
 /** The zone of a job: its first schedule's. @param {pb.Job | undefined} job */
 export function zoneOf(job) {
   const named = job?.schedules?.find((schedule) => schedule.timeZone)?.timeZone;

@@ -134,6 +134,7 @@ function Editor({ from, name, app: firstApp }) {
       ${schedules.length === 0 && html`<p class="none">${t("form.noSchedule")}</p>`}
       ${schedules.map((schedule, i) =>
         html`<${ScheduleEditor} key=${i} app=${app} schedule=${schedule} calendars=${calendars}
+        since=${name ? from.createTime : undefined}
         change=${(/** @type {pb.Schedule} */ next) => setSchedules(schedules.with(i, next))}
         remove=${() => setSchedules(schedules.toSpliced(i, 1))}
         faultOf=${(/** @type {string} */ field) => faultAt(`schedules[${i}].${field}`, "typed")}

@@ -61,7 +61,7 @@ test("r76 typing in a box of params keeps the cursor", async () => {
   for (let i = 0; i < 11; i += 1) await box.press("ArrowRight");
   // Half-way it is no JSON; what was typed stays as it was typed.
   await box.pressSequentially('x"y');
-  await page.getByText("This is no JSON").waitFor();
+  await page.getByText("This is not valid JSON").waitFor();
   assert.equal(await box.inputValue(), '{"name": "ax"yd", "other": [1,2]}');
   await box.press("Backspace");
   await box.press("Backspace");
@@ -124,6 +124,20 @@ test("who saves over somebody else's change is told, and loses nothing", async (
   assert.equal(await page.getByLabel("Owner").inputValue(), "me");
   const job = await here.scheduler.call("JobService/GetJob", { name: "apps/demo/jobs/contested" });
   assert.equal(job.owner, "them");
+  await close();
+});
+
+test("a fixed rate counts from the job's creation, in the coming fires and in the form", async () => {
+  const job = await here.scheduler.call("JobService/CreateJob", { parent: "apps/demo",
+    jobId: "rated", job: { handler: "hello", schedules: [{ interval: "7000s" }] } });
+  const { page, close } = await here.open({ at: "/jobs/demo/rated/coming" });
+  const first = page.locator(".fires li time").first();
+  for (const at of ["/jobs/demo/rated/coming", "/jobs/demo/rated/edit"]) {
+    await goTo(page, at);
+    await first.waitFor();
+    const shown = Date.parse(await first.getAttribute("datetime") ?? "");
+    assert.equal(shown, Date.parse(job.nextFireTime), at);
+  }
   await close();
 });
 

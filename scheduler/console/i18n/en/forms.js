@@ -109,7 +109,7 @@ export default {
   "params.json": "Params as JSON",
   "params.lacking": "The handler asks for {names}, too.",
   "params.none": "This handler takes no params.",
-  "params.notJson": "This is no JSON: {fault}",
+  "params.notJson": "This is not valid JSON: {fault}",
   "pause.lead": "The schedule stops; triggers by hand still work. Fire times during the pause are not made up for.",
   "pause.title": "Pause {name}",
   "pause.until": "Until (empty: till resumed)",

@@ -2,7 +2,7 @@
 import { html } from "../../lib/dom.js";
 import { t } from "../../lib/i18n.js";
 import { appOf } from "../../lib/names.js";
-import { kindOf } from "../../lib/schedules.js";
+import { anchored, kindOf } from "../../lib/schedules.js";
 import { Empty, Panel } from "../../parts/basics.js";
 import { Preview } from "../../parts/preview.js";
 
@@ -15,5 +15,6 @@ export function Coming({ job }) {
     html`<p class="field-note">${t("job.pausedNote")}</p>`}
     <div class="columns">${schedules.map((schedule, i) => html`<${Panel} key=${i}
       title=${schedules.length > 1 ? t("job.scheduleN", { n: i + 1 }) : t("job.schedule")}>
-      <${Preview} app=${appOf(job.name ?? "")} schedule=${schedule} count=${20} /><//>`)}</div>`;
+      <${Preview} app=${appOf(job.name ?? "")} schedule=${anchored(schedule, job.createTime)}
+        count=${20} /><//>`)}</div>`;
 }

@@ -2,7 +2,7 @@
 import { html } from "../../lib/dom.js";
 import { t } from "../../lib/i18n.js";
 import { appOf, idOf, shortOf } from "../../lib/names.js";
-import { kindOf } from "../../lib/schedules.js";
+import { anchored, kindOf } from "../../lib/schedules.js";
 import { LOCAL_ZONE, knowsZone } from "../../lib/time.js";
 import { Button } from "../../parts/basics.js";
 import { InstantField, LengthField, SelectField, TextField, TickField,
@@ -33,12 +33,13 @@ export const fresh = () => ({ ...beginning("cron"), timeZone: LOCAL_ZONE });
 
 /**
  * @param {{
- *   app: string, schedule: pb.Schedule, change: (next: pb.Schedule) => void, remove: () => void,
- *   calendars: string[], faultOf: (field: string) => string | undefined,
+ *   app: string, schedule: pb.Schedule, since?: string,
+ *   change: (next: pb.Schedule) => void, remove: () => void, calendars: string[],
+ *   faultOf: (field: string) => string | undefined,
  *   tell: (field: string, wrong: boolean) => void,
- * }} props
+ * }} props `since`: when the job was made
  */
-export function ScheduleEditor({ app, schedule, change, remove, calendars, faultOf, tell }) {
+export function ScheduleEditor({ app, schedule, since, change, remove, calendars, faultOf, tell }) {
   const kind = kindOf(schedule);
   const shownKind = kind === "none" ? "cron" : kind;
   const zone = schedule.timeZone && knowsZone(schedule.timeZone) ? schedule.timeZone : "UTC";
@@ -86,7 +87,7 @@ export function ScheduleEditor({ app, schedule, change, remove, calendars, fault
         options=${DIALECTS.map((one) => [one, t(`dialect.${one}`)])} />`}
       <${Button} kind="quiet" icon="trash" onClick=${remove} label=${t("schedule.remove")} />
     </div>
-    <${Preview} app=${app} schedule=${schedule} quiet />
+    <${Preview} app=${app} schedule=${anchored(schedule, since)} quiet />
     <details class="more"><summary>${t("schedule.more")}</summary><div class="fields">
       <${InstantField} label=${t("schedule.start")} value=${schedule.startTime} zone=${zone}
         change=${(/** @type {string | undefined} */ startTime) => set({ startTime })}
