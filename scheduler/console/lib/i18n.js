@@ -5,8 +5,6 @@ import { prefs } from "./prefs.js";
 
 /** @type {Record<string, Record<string, string>>} */
 const TEXTS = { en, zh };
-/** @type {Record<string, Intl.PluralRules>} */
-const RULES = { en: new Intl.PluralRules("en"), zh: new Intl.PluralRules("zh") };
 
 /**
  * The text of a key, with `{name}` replaced by the value of that name. With a number `n`, the key
@@ -17,8 +15,7 @@ const RULES = { en: new Intl.PluralRules("en"), zh: new Intl.PluralRules("zh") }
 export function t(key, values = {}) {
   const { lang } = prefs.get();
   const texts = TEXTS[lang];
-  const single = typeof values.n === "number" && RULES[lang].select(values.n) === "one";
-  const text = (single && texts[`${key}.one`]) || texts[key];
+  const text = (values.n === 1 && texts[`${key}.one`]) || texts[key];
   if (text === undefined) return key;
   return text.replace(/\{(\w+)\}/g, (whole, name) => {
     const value = values[name];

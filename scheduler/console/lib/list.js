@@ -5,6 +5,9 @@ import { call } from "./rpc.js";
 const PAGE = 50;
 /** The most rows that one call gives. */
 const PAGE_MAX = 1000;
+/** Rows that are looked through at a time where some are left out, and pages of one step. */
+const SIFTED = 200;
+const PAGES_MAX = 20;
 /** Lists that are remembered for the way back. */
 const KEPT_MAX = 20;
 
@@ -38,11 +41,12 @@ export const forgetLists = () => kept.clear();
  * @template {object} T
  * @param {{
  *   method: string, body: object, field: string, count?: number, idOf?: (row: T) => string,
+ *   keep?: (row: T) => boolean,
  * }} of
- *   `count`: rows to begin with
+ *   `count`: rows to begin with; `keep`: rows that are shown, where the filter lets in others
  */
-export function useList({ method, body, field, count = PAGE, idOf = nameOf }) {
-  const key = JSON.stringify([method, body]);
+export function useList({ method, body, field, count = PAGE, idOf = nameOf, keep: wanted }) {
+  const key = JSON.stringify([method, body, Boolean(wanted)]);
   /** @returns {Rows<T>} */
   const begin = () => kept.get(key) ??
     { rows: [], next: "", loading: true, error: null, fresh: [] };
@@ -66,13 +70,17 @@ export function useList({ method, body, field, count = PAGE, idOf = nameOf }) {
     /** @type {T[]} */
     const rows = [];
     let next = pageToken;
+    let pages = 0;
     do {
-      const pageSize = Math.min(PAGE_MAX, size - rows.length);
+      const lacking = size - rows.length;
+      const pageSize = Math.min(PAGE_MAX, wanted ? Math.max(SIFTED, lacking) : lacking);
       /** @type {any} */
       const page = await call(method, { ...body, pageSize, pageToken: next }, signal);
-      rows.push(...(page[field] ?? []));
+      const got = /** @type {T[]} */ (page[field] ?? []);
+      rows.push(...(wanted ? got.filter(wanted) : got));
       next = page.nextPageToken ?? "";
-    } while (next && rows.length < size);
+      pages += 1;
+    } while (next && rows.length < size && pages < PAGES_MAX);
     return { rows, next };
   };
 

@@ -2,7 +2,7 @@
 // ended badly within a day. Kept up to date by one watch.
 import { allOf, oneOf } from "./names.js";
 import { listAll } from "./rpc.js";
-import { FAILED, TROUBLED, isOpen, stateOf } from "./runs.js";
+import { FAILED, isOpen, stateOf, troubles } from "./runs.js";
 import { store } from "./store.js";
 import { watchRuns } from "./stream.js";
 
@@ -82,18 +82,20 @@ export class Pulse {
     const list = (filter, max) =>
       listAll("RunService/ListRuns", { parent: "apps/-", filter }, "runs", max);
     try {
-      const [recent, troubled] = await Promise.all([
+      const [recent, failed, skipped] = await Promise.all([
         list(after(HOUR_MS), RECENT_MAX),
-        list(allOf(oneOf("state", TROUBLED), after(DAY_MS)), TROUBLED_MAX),
+        list(allOf(oneOf("state", FAILED), after(DAY_MS)), TROUBLED_MAX),
+        list(allOf("state = SKIPPED", after(DAY_MS)), TROUBLED_MAX),
       ]);
       for (const run of /** @type {pb.Run[]} */ (recent.items)) {
         if (!this.recent.has(run.name ?? "")) this.recent.set(run.name ?? "", run);
       }
-      for (const run of /** @type {pb.Run[]} */ (troubled.items)) this.troubled.set(run.name ?? "",
-        run);
+      for (const run of /** @type {pb.Run[]} */ ([...failed.items, ...skipped.items])) {
+        if (troubles(run)) this.troubled.set(run.name ?? "", run);
+      }
       const oldest = /** @type {pb.Run | undefined} */ (recent.items.at(-1));
       if (recent.more && oldest?.createTime) this.since = Date.parse(oldest.createTime);
-      this.troubledMore = troubled.more;
+      this.troubledMore = failed.more || skipped.more;
       this.loaded = true;
     } catch (error) {
       this.error = error;
@@ -113,7 +115,7 @@ export class Pulse {
     }
     if (run && (type === "CURRENT" || type === "CHANGED")) {
       this.recent.set(name, run);
-      if (TROUBLED.includes(stateOf(run.state))) this.troubled.set(name, run);
+      if (troubles(run)) this.troubled.set(name, run);
     }
     this.draw();
   }
@@ -147,6 +149,11 @@ export class Pulse {
     const all = [...this.troubled].sort(([, a], [, b]) => endOf(a) - endOf(b));
     for (const [name] of all.slice(0, all.length / 2)) this.troubled.delete(name);
     this.troubledMore = true;
+  }
+
+  /** Failed runs and missed fire times of a day. */
+  troubles() {
+    return [...this.troubled.values()].reduce((sum, run) => sum + troubles(run), 0);
   }
 
   /** @param {string[]} states */

@@ -1,7 +1,7 @@
 // The filter of the list of runs: from the address to the contract's words.
 import { allOf, appOf, idOf, oneOf, parentOf, quoted } from "./names.js";
 import { call } from "./rpc.js";
-import { FAILED, OPEN, RUNNING, STATES, TROUBLED } from "./runs.js";
+import { FAILED, OPEN, RUNNING, STATES, TROUBLED, troubles } from "./runs.js";
 
 /** States that are asked for together. @type {Record<string, string[]>} */
 export const GROUPS = {
@@ -57,6 +57,14 @@ export async function jobsNamed(text, app) {
     { parent: parentOf(app), filter, pageSize: JOBS_MAX });
   return (page.jobs ?? []).map((job) => job.name ?? "");
 }
+
+/**
+ * What the contract's filter has no words for: skipped runs that were missed, among all skipped.
+ * @param {URLSearchParams} query
+ * @returns {((run: pb.Run) => boolean) | undefined}
+ */
+export const runKept = (query) =>
+  (query.get("state") === "troubled" ? (run) => troubles(run) > 0 : undefined);
 
 /**
  * @param {URLSearchParams} query

@@ -26,7 +26,7 @@ export const OPEN = ["QUEUED", "DISPATCHED", "RUNNING", "CANCELING", "RETRY_WAIT
 export const RUNNING = ["DISPATCHED", "RUNNING", "CANCELING"];
 /** Ends that somebody must look at. */
 export const FAILED = ["FAILED", "TIMED_OUT", "LOST"];
-/** What "failed or missed" counts. */
+/** States among which "failed or missed" is found: see `troubles`. */
 export const TROUBLED = [...FAILED, "SKIPPED"];
 
 /** The state without the contract's prefix. @param {string | undefined} text */
@@ -35,6 +35,20 @@ export const stateOf = (text) => (text ?? "").replace("RUN_STATE_", "");
 export const toneOf = (state) => TONES[state] ?? "off";
 /** @param {string} state */
 export const isOpen = (state) => OPEN.includes(state) || state === "SCHEDULED";
+
+/**
+ * How many missed fire times a run stands for: 0 for one that its overlap policy or a pause
+ * skipped, which is a decision.
+ * @param {pb.Run} run
+ */
+export function missedTimes(run) {
+  if (stateOf(run.state) !== "SKIPPED") return 0;
+  // A row that was planned before it was missed has no count; only its message tells.
+  return run.missedCount || (/ not served in time/.test(run.stateMessage ?? "") ? 1 : 0);
+}
+
+/** How much a run adds to "failed or missed". @param {pb.Run} run */
+export const troubles = (run) => (FAILED.includes(stateOf(run.state)) ? 1 : missedTimes(run));
 
 /**
  * Between the planned time and the first start.

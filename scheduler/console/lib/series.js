@@ -1,11 +1,11 @@
 // Runs as numbers over time, for the plots.
-import { FAILED, lateness, stateOf } from "./runs.js";
+import { FAILED, lateness, missedTimes, stateOf } from "./runs.js";
 
 const STEP_MS = 60_000;
 const SHORTEST_MS = 10 * STEP_MS;
 
 /**
- * Per minute of fire time: all fires, those not made or made badly, those made badly.
+ * Per minute of fire time: all fires, those missed or made badly, those missed, those made badly.
  * @param {Iterable<pb.Run>} runs
  * @param {number} from
  * @param {number} to
@@ -19,15 +19,14 @@ export function fires(runs, from, to) {
   for (const run of runs) {
     const at = Math.floor(Date.parse(run.fireTime ?? run.createTime ?? "") / STEP_MS) - first;
     if (!(at >= 0 && at < count)) continue;
-    const state = stateOf(run.state);
-    const many = Math.max(1, run.missedCount ?? 1);
-    all[at] += state === "SKIPPED" ? many : 1;
-    if (state === "SKIPPED") missed[at] += many;
-    if (FAILED.includes(state)) failed[at] += 1;
+    const times = missedTimes(run);
+    all[at] += Math.max(1, times);
+    missed[at] += times;
+    if (FAILED.includes(stateOf(run.state))) failed[at] += 1;
   }
   const times = all.map((_, i) => ((first + i) * STEP_MS) / 1000);
   const bad = failed.map((n, i) => n + missed[i]);
-  return { times, all, bad, failed };
+  return { times, all, bad, missed, failed };
 }
 
 /**

@@ -43,15 +43,17 @@ export function Forecast() {
     ${all && all.length === 0 &&
       html`<${Empty} title=${t("forecast.none")} hint=${t("forecast.noneHint")}>
       <${ButtonLink} href=${href("/jobs")}>${t("page.jobs")}<//><//>`}
-    ${all && all.length > 0 && html`<${Calendar} fires=${all} hours=${hours} at=${at} />
+    ${all && all.length > 0 && html`<${Calendar} fires=${all} hours=${hours} at=${at}
+        until=${asked.value?.until ?? 0} />
       <${List} fires=${shown ?? []} at=${at} until=${asked.value?.until ?? 0} />`}`;
 }
 
 /**
  * Days down, hours across; the fuller an hour, the darker.
- * @param {{ fires: Fire[], hours: number, at: number }} props
+ * @param {{ fires: Fire[], hours: number, at: number, until: number }} props
+ *   `until`: hours from then on were not looked at, or not wholly
  */
-function Calendar({ fires, hours, at }) {
+function Calendar({ fires, hours, at, until }) {
   const zone = shownZone();
   /** @type {Map<number, number>} */
   const counts = new Map();
@@ -78,13 +80,17 @@ function Calendar({ fires, hours, at }) {
         ${weekday(all[0] * HOUR_MS, zone)}</span> ${day.slice(5)}</th>
       ${cells(all, zone).map((hour, i) => {
         const n = hour === null ? 0 : counts.get(hour) ?? 0;
+        if (hour === null) return html`<td key=${i}></td>`;
+        const cut = until > 0 && (hour + 1) * HOUR_MS > until;
+        const unknown = cut && n === 0;
+        const words = t(unknown ? "forecast.unknown" : "forecast.hour",
+          { at: whole(hour * HOUR_MS, zone), n: atLeast(n, cut) });
         return html`<td key=${i}>
-          ${hour !== null && html`<button type="button" class=${`heat heat-${level(n)}`}
-          aria-pressed=${hour === at}
-            aria-label=${t("forecast.hour", { at: whole(hour * HOUR_MS, zone), n })}
-          title=${t("forecast.hour", { at: whole(hour * HOUR_MS, zone), n })}
+          <button type="button" disabled=${unknown}
+          class=${`heat ${unknown ? "heat-unknown" : `heat-${level(n)}`}`}
+          aria-pressed=${hour === at} aria-label=${words} title=${words}
           onClick=${() => setQuery({ at: hour === at ? "" : String(hour) })}>
-            ${n ? short(n) : ""}</button>`}</td>`;
+            ${unknown ? "?" : n ? short(n) : ""}</button></td>`;
       })}</tr>`)}</tbody></table></div><//>`;
 }
 

@@ -9,7 +9,7 @@ import { RUNNING } from "../lib/runs.js";
 import { useStore } from "../lib/store.js";
 import { ButtonLink, Fault, Panel } from "../parts/basics.js";
 import { ZoneNote } from "../parts/when.js";
-import { AppsTable, NodesTable, RunningTable } from "./home/fleet.js";
+import { AppsTable, NodesTable, RunningTable, slotsOf } from "./home/fleet.js";
 import { findings } from "./home/findings.js";
 import { FiresPlot, LatenessPlot } from "./home/plots.js";
 import { Verdict } from "./home/verdict.js";
@@ -37,8 +37,7 @@ export function Home() {
     document.title = `${count ? `(${count}) ` : ""}${t("page.home")} · ClawJob`;
   });
   const executors = fleet.value?.executors ?? { items: [], more: false };
-  const slots = executors.items.reduce((n, e) => n + (e.slots ?? 0), 0);
-  const free = executors.items.reduce((n, e) => n + (e.freeSlots ?? 0), 0);
+  const { slots, free } = slotsOf(executors.items);
   return html`<div class="home">
     <${Verdict} pulse=${pulse} found=${found} />
     <${Fault} error=${fleet.error ?? (pulse.loaded ? null : pulse.error)} again=${fleet.again} />
@@ -50,7 +49,7 @@ export function Home() {
         value=${count(due.value)} note=${t("home.dueNote")} />
       <${Tile} to=${href("/runs", { state: "troubled", since: "24h" })} label=${t("home.troubled")}
         tone=${pulse.troubled.size ? "bad" : "ok"}
-        value=${pulse.loaded ? atLeast(pulse.troubled.size, pulse.troubledMore) : ""}
+        value=${pulse.loaded ? atLeast(pulse.troubles(), pulse.troubledMore) : ""}
         note=${t("home.troubledNote")} />
       <${Tile} to=${href("/alarms")} label=${t("home.alarms")}
         tone=${fleet.value?.alarms.items.length ? "bad" : "ok"}

@@ -5,7 +5,8 @@ import { useAsk, useList } from "../lib/list.js";
 import { parentOf } from "../lib/names.js";
 import { go, href, setQuery, useRoute } from "../lib/router.js";
 import { call } from "../lib/rpc.js";
-import { GROUPS, SINCE, TRIGGERS, jobsNamed, runFilter, runOfId } from "../lib/runfilter.js";
+import { GROUPS, SINCE, TRIGGERS, jobsNamed, runFilter, runKept,
+  runOfId } from "../lib/runfilter.js";
 import { STATES, isOpen, lateness, reason, stateOf } from "../lib/runs.js";
 import { watchRuns } from "../lib/stream.js";
 import { length } from "../lib/time.js";
@@ -74,19 +75,25 @@ export function RunsTable({ jobs, query, label, empty, one }) {
   const asked = `${jobs.join()} ${query}`.replace(/&?n=\d+/, "");
   const filter = useMemo(() => runFilter(query, jobs), [asked]);
   const count = Math.min(5000, Math.max(PAGE, Number(query.get("n")) || 0));
+  const keep = runKept(query);
   const list = useList({ method: "RunService/ListRuns", body: { parent, filter }, field: "runs",
-    count });
+    count, keep });
   useEffect(() => {
     if (list.rows.length > PAGE) setQuery({ n: String(list.rows.length) });
   }, [list.rows.length]);
-  useLive(parent, filter, list);
+  useLive(parent, filter, keep, list);
   const columns = useMemo(() => columnsOf(one ?? false), [one, t("word.job")]);
   return html`<${Table} label=${label} list=${list} columns=${columns} empty=${empty}
     hrefOf=${(/** @type {pb.Run} */ run) => runHref(run.name ?? "")} />`;
 }
 
-/** @param {string} parent @param {string} filter @param {any} list */
-function useLive(parent, filter, list) {
+/**
+ * @param {string} parent
+ * @param {string} filter
+ * @param {((run: pb.Run) => boolean) | undefined} keep
+ * @param {any} list
+ */
+function useLive(parent, filter, keep, list) {
   const latest = useRef(list);
   latest.current = list;
   useEffect(() => {
@@ -96,11 +103,11 @@ function useLive(parent, filter, list) {
         if (type === "BOOKMARK") reading = false;
         if (!run) return;
         if (type === "DELETED") leave(run.name ?? "");
-        else if (!latest.current.patch(run) && type === "CHANGED" && !reading) latest.current.add(
-          run);
+        else if (!latest.current.patch(run) && type === "CHANGED" && !reading &&
+          (keep?.(run) ?? true)) latest.current.add(run);
       },
     });
-  }, [parent, filter]);
+  }, [parent, filter, Boolean(keep)]);
   /** A run that is none of the list's any more is shown as it is now. @param {string} name */
   async function leave(name) {
     if (!latest.current.rows.some((/** @type {pb.Run} */ run) => run.name === name)) return;

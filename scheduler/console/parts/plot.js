@@ -16,21 +16,22 @@ import uPlot from "../vendor/uplot.js";
 /**
  * @param {{
  *   label: string, times: number[], lines: Line[], values: (number | null)[][],
- *   unit: (value: number) => string, height?: number,
- * }} props `label` says in words what the plot shows
+ *   unit: (value: number) => string, height?: number, told?: (number | null)[][],
+ * }} props `label` says in words what the plot shows; `told` are the numbers beside the legend,
+ *   where a bar that stands behind another is drawn higher than it counts
  */
-export function Plot({ label, times, lines, values, unit, height = 150 }) {
+export function Plot({ label, times, lines, values, unit, height = 150, told = values }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const plot = useRef(/** @type {uPlot | null} */ (null));
   const { theme, lang, zone } = useStore(prefs);
   const data = /** @type {uPlot.AlignedData} */ ([times, ...values]);
-  const latest = useRef({ data, unit });
-  latest.current = { data, unit };
+  const latest = useRef({ data, unit, told });
+  latest.current = { data, unit, told };
 
   useEffect(() => {
     const at = box.current;
     if (!at) return undefined;
-    const made = new uPlot(options(at, lines, (v) => latest.current.unit(v), height), data, at);
+    const made = new uPlot(options(at, lines, latest, height), data, at);
     plot.current = made;
     const sized = new ResizeObserver(() => {
       if (at.clientWidth > 0) made.setSize({ width: at.clientWidth, height });
@@ -49,14 +50,21 @@ export function Plot({ label, times, lines, values, unit, height = 150 }) {
 /**
  * @param {HTMLElement} at
  * @param {Line[]} lines
- * @param {(value: number) => string} unit
+ * @param {{ current: { unit: (value: number) => string, told: (number | null)[][] } }} latest
  * @param {number} height
  * @returns {uPlot.Options}
  */
-function options(at, lines, unit, height) {
+function options(at, lines, latest, height) {
   const style = getComputedStyle(at);
   /** @param {string} name */
   const colour = (name) => style.getPropertyValue(name).trim();
+  const unit = (/** @type {number} */ value) => latest.current.unit(value);
+  // Without a pointer nothing is told.
+  /** @param {number} line @param {number | null} i */
+  const valueAt = (line, i) => {
+    const value = i === null ? null : latest.current.told[line]?.[i];
+    return value === null || value === undefined ? "" : unit(value);
+  };
   const zone = shownZone();
   const font = `11px ${style.fontFamily}`;
   const axis = { stroke: colour("--ink-3"), font, ticks: { show: false } };
@@ -84,7 +92,7 @@ function options(at, lines, unit, height) {
     ],
     series: [
       { value: (_, s) => (s === null ? "–" : clock(s)) },
-      ...lines.map((line) => ({
+      ...lines.map((line, at) => ({
         label: line.label,
         stroke: colour(line.colour),
         fill: line.bars || line.fill ? colour(`${line.colour}${line.bars ? "" : "-soft"}`) :
@@ -93,7 +101,8 @@ function options(at, lines, unit, height) {
         // A value without neighbours would not be seen as a line.
         points: { show: !line.bars, size: 3, fill: colour(line.colour) },
         paths: line.bars ? uPlot.paths.bars?.({ size: [0.72, 28] }) : undefined,
-        value: (/** @type {uPlot} */ _, /** @type {number} */ v) => (v === null ? "–" : unit(v)),
+        value: (/** @type {uPlot} */ _, /** @type {number} */ __, /** @type {number} */ ___,
+          /** @type {number | null} */ i) => valueAt(at, i),
       })),
     ],
   };

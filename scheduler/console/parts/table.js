@@ -41,7 +41,8 @@ export function Table(props) {
   const all = rows.length > 0 && rows.every((/** @type {any} */ row) => chosen?.has(idOf(row)));
   const toggleAll = () => choose?.(new Set(all ? [] : rows.map(idOf)));
 
-  if (rows.length === 0) {
+  // A list that leaves rows out may have none of the first ones, and some further on.
+  if (rows.length === 0 && !list.next) {
     if (list.error) return html`<${Fault} error=${list.error} again=${() => list.reload()} />`;
     return list.loading ? html`<${Loading} />` : empty;
   }

@@ -80,7 +80,7 @@ test("each number leads to a list of as many", async () => {
   await here.scheduler.runOf("apps/ops/jobs/broken");
   const { runs } = await here.scheduler.call("RunService/ListRuns",
     { parent: "apps/ops", pageSize: 1000,
-    filter: "(state = FAILED OR state = TIMED_OUT OR state = LOST OR state = SKIPPED)" });
+    filter: "(state = FAILED OR state = TIMED_OUT OR state = LOST)" });
   await until(async () => (await countOn(page, "Failed or missed")) >= runs.length,
     "the failed runs to be counted");
   const counted = await countOn(page, "Failed or missed");
@@ -99,6 +99,31 @@ test("each number leads to a list of as many", async () => {
   await close();
 });
 
+test("missed fire times count each, runs that a policy skipped do not, and the list agrees",
+  async () => {
+  const { page, close } = await here.open({ at: "/cluster" });
+  const time = new Date(Date.now() - 60_000).toISOString();
+  const run = (/** @type {number} */ i, /** @type {object} */ more) => ({
+    name: `apps/ops/runs/${String(i).padStart(26, "0")}`, job: "apps/ops/jobs/nap",
+    state: "RUN_STATE_SKIPPED", createTime: time, fireTime: time, ...more });
+  const runs = [
+    run(1, { missedCount: 12, stateMessage: "12 fire times were not served in time; so it is" }),
+    run(2, { stateMessage: "1 fire time was not served in time; so it is" }),
+    run(3, { stateMessage: "an earlier run of the job still goes (overlap policy SKIP)" }),
+  ];
+  await page.route("**/clawjob.v1.RunService/ListRuns", (route) => {
+    const { filter } = route.request().postDataJSON();
+    return route.fulfill({ json: { runs: /SKIPPED/.test(filter) ? runs : [] } });
+  });
+  await page.route("**/clawjob.v1.RunService/WatchRuns", (route) => route.abort());
+  await goTo(page, "/");
+  await until(async () => await countOn(page, "Failed or missed") === 13, "13 missed fire times");
+  await tile(page, "Failed or missed").click();
+  await page.locator("table.list tbody tr").first().waitFor();
+  assert.equal(await page.locator("table.list tbody tr").count(), 2);
+  await close();
+});
+
 test("a number that was not counted to its end says so, and so does the list behind it",
   async () => {
   const { page, close } = await here.open({ at: "/cluster" });
@@ -114,7 +139,7 @@ test("a number that was not counted to its end says so, and so does the list beh
   await page.route("**/clawjob.v1.RunService/ListRuns", (route) =>
     (/SKIPPED/.test(route.request().postDataJSON().filter) ? endless(route, "runs", (i) => ({
       name: `apps/ops/runs/${String(i).padStart(26, "0")}`, job: "apps/ops/jobs/nap",
-      state: "RUN_STATE_SKIPPED", createTime: time(-1000 - i), fireTime: time(-1000 - i),
+      state: "RUN_STATE_SKIPPED", missedCount: 1, createTime: time(-1000 - i), fireTime: time(-1000 - i),
     })) : route.continue()));
   await page.route("**/clawjob.v1.JobService/ForecastRuns", (route) => endless(route, "fires",
     (i) => ({ job: "apps/ops/jobs/nap", fireTime: time(i * 100), handler: "shell" })));
@@ -130,6 +155,9 @@ test("a number that was not counted to its end says so, and so does the list beh
   await goTo(page, "/forecast?hours=1");
   await page.getByText("10,000+ fires").waitFor();
   await page.getByText("Only the fires up to").waitFor();
+  // Hours that were not fetched are not shown as hours without fires.
+  await goTo(page, "/forecast?hours=6");
+  await page.locator(".heat-unknown").first().waitFor();
   await close();
 });
 

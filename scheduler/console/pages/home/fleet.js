@@ -25,32 +25,44 @@ export function RunningTable({ runs }) {
         </table>`;
 }
 
+/**
+ * What connected executors have to give; a cordoned one has nothing free.
+ * @param {pb.Executor[]} executors
+ */
+export function slotsOf(executors) {
+  const online = executors.filter((one) => one.state === "STATE_ONLINE");
+  const open = online.filter((one) => !one.cordoned);
+  return {
+    online: online.length,
+    slots: online.reduce((n, one) => n + (one.slots ?? 0), 0),
+    free: open.reduce((n, one) => n + (one.freeSlots ?? 0), 0),
+  };
+}
+
 /** Executors and free slots by app. @param {{ executors: pb.Executor[] | undefined }} props */
 export function AppsTable({ executors }) {
   if (!executors) return html`<${Loading} />`;
   if (executors.length === 0) {
     return html`<${Empty} title=${t("executors.none")} hint=${t("executors.noneHint")} />`;
   }
-  /** @type {Map<string, { online: number, all: number, slots: number, free: number }>} */
+  /** @type {Map<string, pb.Executor[]>} */
   const apps = new Map();
   for (const one of executors) {
     const app = appOf(one.name ?? "");
-    const sum = apps.get(app) ?? { online: 0, all: 0, slots: 0, free: 0 };
-    const online = one.state === "STATE_ONLINE";
-    sum.all += 1;
-    sum.online += online ? 1 : 0;
-    sum.slots += online ? one.slots ?? 0 : 0;
-    sum.free += online && !one.cordoned ? one.freeSlots ?? 0 : 0;
-    apps.set(app, sum);
+    apps.set(app, [...(apps.get(app) ?? []), one]);
   }
   return html`<table class="small"><thead><tr><th>${t("word.app")}</th><th class="num">
     ${t("home.online")}</th>
       <th>${t("home.used")}</th><th class="num">${t("home.free")}</th></tr></thead>
-    <tbody>${[...apps].sort().map(([app, sum]) => html`<tr key=${app}>
+    <tbody>${[...apps.keys()].sort().map((app) => {
+      const all = apps.get(app) ?? [];
+      const { online, slots, free } = slotsOf(all);
+      return html`<tr key=${app}>
       <td><a class="name" href=${href("/executors", { app })}>${app}</a></td>
-      <td class="num">${number(sum.online)}<span class="of"> / ${number(sum.all)}</span></td>
-      <td><${Meter} value=${sum.slots - sum.free} max=${sum.slots} label=${t("home.used")} /></td>
-      <td class="num">${number(sum.free)}</td></tr>`)}</tbody></table>`;
+      <td class="num">${number(online)}<span class="of"> / ${number(all.length)}</span></td>
+      <td><${Meter} value=${slots - free} max=${slots} label=${t("home.used")} /></td>
+      <td class="num">${number(free)}</td></tr>`;
+    })}</tbody></table>`;
 }
 
 /** @param {{ cluster: pb.Cluster | undefined }} props */

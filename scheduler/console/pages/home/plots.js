@@ -8,13 +8,14 @@ import { Plot } from "../../parts/plot.js";
 /** @param {{ pulse: import("../../lib/pulse.js").Pulse }} props */
 export function FiresPlot({ pulse }) {
   const from = begin(pulse.recent.values(), pulse.since);
-  const { times, all, bad, failed } = fires(pulse.recent.values(), from, Date.now());
+  const { times, all, bad, missed, failed } = fires(pulse.recent.values(), from, Date.now());
   const sum = (/** @type {number[]} */ of) => of.reduce((a, b) => a + b, 0);
   const words = t("home.firesWords", { all: sum(all), bad: sum(bad) });
-  return html`<${Plot} label=${words} times=${times} values=${[all, bad, failed]} unit=${number}
+  return html`<${Plot} label=${words} times=${times} values=${[all, bad, failed]}
+    told=${[all, missed, failed]} unit=${number}
     lines=${[
       { label: t("plot.fires"), colour: "--ok", bars: true },
-      { label: t("plot.bad"), colour: "--skip", bars: true },
+      { label: t("plot.missed"), colour: "--skip", bars: true },
       { label: t("plot.failed"), colour: "--bad", bars: true },
     ]} />`;
 }
