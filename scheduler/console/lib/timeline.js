@@ -58,6 +58,15 @@ export function happenings(run) {
     .map(({ one }) => one);
 }
 
+/** Runs that are made for a fire time; others, of a fire time or not, begin when they are made. */
+const BY_CLOCK = ["TRIGGER_SCHEDULE", "TRIGGER_MISFIRE"];
+
+/** When a run began to wait. @param {pb.Run} run */
+export function beginOf(run) {
+  const fire = BY_CLOCK.includes(run.trigger ?? "") ? instant(run.fireTime) : NaN;
+  return fire || instant(run.createTime);
+}
+
 /**
  * Each attempt as spans: waiting, on its way, running.
  * @param {pb.Run} run
@@ -66,7 +75,7 @@ export function happenings(run) {
  */
 export function spans(run, now) {
   const end = instant(run.endTime) || now;
-  let waitedSince = instant(run.fireTime) || instant(run.createTime);
+  let waitedSince = beginOf(run);
   const rows = [];
   for (const attempt of run.attempts ?? []) {
     const sent = instant(attempt.dispatchTime);

@@ -3,7 +3,7 @@ import { html } from "../../lib/dom.js";
 import { t } from "../../lib/i18n.js";
 import { idOf } from "../../lib/names.js";
 import { clockOf, dateOf, length, shownZone, whole } from "../../lib/time.js";
-import { happenings, spans } from "../../lib/timeline.js";
+import { beginOf, happenings, spans } from "../../lib/timeline.js";
 import { ExecutorLink } from "../../parts/state.js";
 import { useNow } from "../../parts/when.js";
 
@@ -41,7 +41,7 @@ export function Timeline({ run, zone }) {
 /** @param {{ run: pb.Run, zone: string }} props */
 function Happenings({ run, zone }) {
   const all = happenings(run);
-  const start = all.find((one) => one.kind === "fire")?.at ?? all[0]?.at ?? 0;
+  const start = beginOf(run);
   const day = dateOf(start, zone);
   return html`<ol class="happenings">
     ${all.map((one, i) => html`<li key=${i} class=${`tone-${one.tone ?? "plain"}`}>
