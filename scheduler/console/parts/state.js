@@ -27,7 +27,8 @@ const TONES = {
   GONE: "lost",
 };
 /** @type {Record<string, string>} */
-const SIGNS = { PAUSED: "pause", SUSPECT: "lost", DRAINING: "out", EXPIRED: "off", OFFLINE: "off" };
+const SIGNS = { PAUSED: "pause", SUSPECT: "lost", DRAINING: "out", EXPIRED: "off", OFFLINE: "off",
+  GONE: "lost" };
 
 /** The state of a job, executor or node. @param {{ state: string | undefined }} props */
 export function Life({ state = "" }) {

@@ -121,8 +121,9 @@ test("the keyboard leads through lists, to pages and to help", async () => {
   await close();
 });
 
-test("pages can be read on a telephone and on a wall", async () => {
-  const sizes = [{ width: 375, height: 740 }, { width: 3840, height: 2160 }];
+test("pages can be read on a telephone, a tablet and a wall", async () => {
+  const sizes = [{ width: 375, height: 740 }, { width: 780, height: 1000 },
+    { width: 900, height: 1000 }, { width: 1100, height: 800 }, { width: 3840, height: 2160 }];
   await Promise.all(sizes.map(async (size) => {
     const { page, close } = await here.open({ size });
     for (const at of PAGES) {
@@ -131,6 +132,9 @@ test("pages can be read on a telephone and on a wall", async () => {
       const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(beyond <= 0, `${at} is ${beyond} px wider than ${size.width} px`);
     }
+    const strips = await page.locator(".tabs, .rail nav").evaluateAll((all) => all.filter((one) =>
+      one.scrollHeight > one.clientHeight || one.scrollWidth > one.clientWidth).length);
+    assert.equal(strips, 0, `${size.width} px: pages or tabs beyond the edge`);
     await close();
   }));
 });
