@@ -6,10 +6,10 @@ use std::{sync::Arc, time::Duration};
 
 use clawjob_executor::{Ctx, Executor, Failure};
 use clawjob_proto::v1::{
-    Close, Goodbye, Handler, Heartbeat, Hello, Outcome, ResultAck, RunCommand, RunResult,
-    SessionRequest, SessionResponse, Welcome, close,
-    executor_service_client::ExecutorServiceClient, result_ack, session_request::Frame as Up,
-    session_response::Frame as Down,
+    AttemptStatus, Close, Goodbye, Handler, Heartbeat, Hello, LogChunk, LogRecord, Outcome,
+    Progress, ResultAck, RunAck, RunCommand, RunResult, SessionRequest, SessionResponse, Welcome,
+    close, executor_service_client::ExecutorServiceClient, result_ack, run_ack,
+    session_request::Frame as Up, session_response::Frame as Down,
 };
 use clawjob_scheduler::{
     api::{
@@ -123,12 +123,13 @@ impl Server {
 
     /// An executor's token for the app.
     async fn token(&self, executors: &[&str], handlers: &[&str]) -> (String, String) {
-        self.token_until(executors, handlers, None).await
+        self.token_until("app", executors, handlers, None).await
     }
 
-    /// The same, which ends by itself after so long.
+    /// The same for any app, which ends by itself after so long.
     async fn token_until(
         &self,
+        app: &str,
         executors: &[&str],
         handlers: &[&str],
         life: Option<Duration>,
@@ -139,7 +140,7 @@ impl Server {
             id: secret.id.clone(),
             secret_hash: secret.hash,
             display_name: "test".to_owned(),
-            grants: vec![Grant { app: "app".to_owned(), role: Role::Executor }],
+            grants: vec![Grant { app: app.to_owned(), role: Role::Executor }],
             executor_id_patterns: owned(executors),
             handler_patterns: owned(handlers),
             owner: "test".to_owned(),
@@ -448,12 +449,83 @@ async fn a_process_resumes_and_its_older_stream_is_told_so() {
     assert_eq!((row.session_epoch, row.disconnected_at), (2, None));
 }
 
+/// The ids of scheduled runs can be worked out: knowing one must not be enough.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn x49_an_executor_of_another_app_neither_ends_a_run_nor_takes_it_over() {
+    let server = Server::start(scaled()).await;
+    let (_, own) = server.token(&[], &[]).await;
+    let (_, foreign) = server.token_until("other", &[], &[], None).await;
+    let (mut worker, _) = server.welcome(&own, hello("same", "p")).await;
+    let run = server.send("same", "1").await;
+    let command = loop {
+        match worker.next().await.unwrap() {
+            Some(Down::Run(command)) => break command,
+            Some(_) => {}
+            None => panic!("the stream ended without a RunCommand"),
+        }
+    };
+    let accepted = run_ack::Status::Accepted.into();
+    let ack = RunAck { r#ref: command.r#ref.clone(), status: accepted, ..RunAck::default() };
+    worker.send(Up::RunAck(ack)).await;
+    server.until_state(run, RunState::Running).await;
+
+    let unknown = AttemptRef { run: RunId::by_hand(server.clock.now(), 7), attempt: 1, fence: 1 };
+    let both = [command.r#ref.clone(), Some(wire::to_ref(unknown))];
+    let listed = |finished| {
+        let status = move |r#ref| AttemptStatus { r#ref, finished, ..AttemptStatus::default() };
+        both.clone().map(status).to_vec()
+    };
+    let hello = |finished| Hello {
+        app: "other".to_owned(),
+        attempts: listed(finished),
+        ..hello("same", "q")
+    };
+    // Hello: what runs elsewhere is as unknown as what does not exist.
+    let (mut stranger, welcome) = server.welcome(&foreign, hello(false)).await;
+    assert_eq!(welcome.kills.len(), 2);
+    // Heartbeat, log, progress.
+    let attempts = listed(false);
+    stranger.send(Up::Heartbeat(Heartbeat { seq: 1, attempts, ..Heartbeat::default() })).await;
+    let records = vec![LogRecord { message: "lie".to_owned(), ..LogRecord::default() }];
+    let r#ref = command.r#ref.clone();
+    let chunk = LogChunk { r#ref, first_seq: 1, records, ..LogChunk::default() };
+    stranger.send(Up::LogChunk(chunk)).await;
+    let r#ref = command.r#ref.clone();
+    let progress = Progress { r#ref, fraction: Some(0.9), ..Progress::default() };
+    stranger.send(Up::Progress(progress)).await;
+    // Results.
+    for outcome in [Outcome::Succeeded, Outcome::Failed] {
+        for r#ref in both.clone() {
+            let result = RunResult { r#ref, outcome: outcome.into(), ..RunResult::default() };
+            stranger.send(Up::Result(result)).await;
+            assert_eq!(stranger.result_ack().await.status(), result_ack::Status::Stale);
+        }
+    }
+    let record = server.store.get_run(run).await.unwrap();
+    assert_eq!((record.run.state, record.progress.is_none()), (RunState::Running, true));
+    let other = server.store.ensure_app("other", server.clock.now()).await.unwrap().id;
+    assert_eq!(server.hub.snapshot(other, "same").unwrap().running, []);
+
+    let outcome = Outcome::Succeeded.into();
+    let result = RunResult { r#ref: command.r#ref.clone(), outcome, ..RunResult::default() };
+    worker.send(Up::Result(result)).await;
+    assert_eq!(worker.result_ack().await.status(), result_ack::Status::Committed);
+    let record = server.store.get_run(run).await.unwrap();
+    assert_eq!(record.run.state, RunState::Succeeded);
+    assert_eq!(record.attempts[0].late_outcome, None);
+    drop(stranger);
+    server.until("the end", async || server.hub.sessions() == 1).await;
+    // The ended run is not told of either.
+    let (_stranger, welcome) = server.welcome(&foreign, hello(true)).await;
+    assert_eq!(welcome.known_results, []);
+}
+
 /// A token that is renewed while a handler runs costs the run nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c57_an_executor_whose_token_is_renewed_keeps_its_run() {
     let server = Server::start(scaled()).await;
     let life = Duration::from_secs(8);
-    let (_, first) = server.token_until(&[], &[], Some(life)).await;
+    let (_, first) = server.token_until("app", &[], &[], Some(life)).await;
     let (second_id, second) = server.token(&[], &[]).await;
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("token");

@@ -146,6 +146,7 @@ cases! {
         uses_that_can_t_be_read_are_counted_anew,
         a_retry_wakes_once_and_as_the_next_attempt,
         an_ack_needs_dispatched_and_the_given_fence,
+        x49_an_ack_of_another_app_or_executor_changes_no_run,
         the_first_ack_is_the_run_s_start;
     end:
         a_run_ends_from_the_given_states_with_the_given_attempt_only,
@@ -157,6 +158,9 @@ cases! {
         an_unknown_run_is_stale,
         answers_come_in_the_order_of_the_requests,
         what_a_late_result_said_is_kept_with_its_attempt,
+        x49_a_result_of_another_app_or_executor_changes_no_run,
+        x49_a_result_of_an_attempt_before_is_known_to_its_executor_alone,
+        x49_a_late_result_of_another_app_or_executor_is_not_kept,
         still_open_names_the_runs_that_have_not_ended,
         last_ends_are_those_of_runs_that_ran;
     chains:

@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::settings::{EVENT_QUEUE_KIB_MAX, EVENT_QUEUE_MAX};
 use crate::model::{
     Payload,
+    executor::ExecutorRef,
     ids::{AppId, AttemptRef},
     log::LogRecord,
     run::{Failure, Outcome},
@@ -24,6 +25,13 @@ pub struct Origin {
     pub row: i64,
     /// The session's epoch.
     pub epoch: u64,
+}
+
+impl Origin {
+    /// The executor, whichever session of it.
+    pub fn executor_ref(&self) -> ExecutorRef {
+        ExecutorRef { app: self.app, name: self.executor.clone() }
+    }
 }
 
 /// What a RunResult said, cut to the limits and cleaned.

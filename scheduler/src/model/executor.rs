@@ -1,11 +1,27 @@
 //! An executor as the cluster knows it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::ids::AppId;
+use super::{ids::AppId, run::OpenRun};
+
+/// Which executor: a name counts within its app alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ExecutorRef {
+    /// Its app.
+    pub app: AppId,
+    /// Its name there.
+    pub name: Arc<str>,
+}
+
+impl OpenRun {
+    /// Whether it was sent to that executor last: no other has a say on the current attempt.
+    pub fn was_sent_to(&self, app: AppId, executor: &str) -> bool {
+        self.app == app && self.executor.as_deref() == Some(executor)
+    }
+}
 
 /// A handler that an executor offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

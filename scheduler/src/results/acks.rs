@@ -1,11 +1,12 @@
 //! Acks of runs, written lazily: most runs end before theirs is due, and save a write.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
 
 use super::Results;
 use crate::{
+    hub::event::Origin,
     model::ids::AttemptRef,
     store::{RESULT_BATCH_MAX, ops::Ack},
     telemetry::metrics::metrics,
@@ -17,20 +18,28 @@ const ACK_WAIT: Duration = Duration::from_millis(50);
 /// Acks that are not written yet.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
-    waiting: HashMap<AttemptRef, DateTime<Utc>>,
+    waiting: HashMap<AttemptRef, (Arc<Origin>, DateTime<Utc>)>,
     /// Monotonic time at which the oldest is due.
     due: Option<Duration>,
 }
 
 impl Acks {
-    pub(super) fn put(&mut self, attempt: AttemptRef, at: DateTime<Utc>, elapsed: Duration) {
-        self.waiting.entry(attempt).or_insert(at);
+    pub(super) fn put(
+        &mut self,
+        origin: &Arc<Origin>,
+        attempt: AttemptRef,
+        at: DateTime<Utc>,
+        elapsed: Duration,
+    ) {
+        self.waiting.entry(attempt).or_insert_with(|| (origin.clone(), at));
         self.due.get_or_insert(elapsed + ACK_WAIT);
     }
 
-    /// The attempt ended or is being judged: its ack goes with that.
-    pub(super) fn take(&mut self, attempt: AttemptRef) -> Option<DateTime<Utc>> {
-        self.waiting.remove(&attempt)
+    /// The attempt ended or is being judged: its ack goes with that. What one executor says does
+    /// not take another's ack.
+    pub(super) fn take(&mut self, origin: &Origin, attempt: AttemptRef) -> Option<DateTime<Utc>> {
+        let own = self.waiting.get(&attempt).is_some_and(|(from, _)| from.row == origin.row);
+        if own { self.waiting.remove(&attempt).map(|(_, at)| at) } else { None }
     }
 
     /// When some must be written; None when none waits.
@@ -44,7 +53,10 @@ impl Acks {
             return Vec::new();
         }
         self.due = None;
-        self.waiting.drain().map(|(attempt, at)| Ack { attempt, at }).collect()
+        let waiting = self.waiting.drain();
+        waiting
+            .map(|(attempt, (origin, at))| Ack { attempt, by: origin.executor_ref(), at })
+            .collect()
     }
 }
 

@@ -58,22 +58,26 @@ impl Results {
         self.settle_unknown(sorted.unknown).await;
     }
 
-    fn sort(&mut self, event: SessionEvent, ended: &mut HashSet<AttemptRef>, sorted: &mut Sorted) {
+    fn sort(
+        &mut self,
+        event: SessionEvent,
+        ended: &mut HashSet<(i64, AttemptRef)>,
+        sorted: &mut Sorted,
+    ) {
         let SessionEvent { origin, attempt, kind } = event;
         match kind {
             EventKind::Acked { at } => {
-                self.acks.put(attempt, at, self.clock.elapsed());
+                self.acks.put(&origin, attempt, at, self.clock.elapsed());
                 self.listener.acked(attempt, at);
             }
             EventKind::Finished { acked_at, received_at, result } => {
-                let acked_at = self.acks.take(attempt).or(acked_at);
+                let acked_at = self.acks.take(&origin, attempt).or(acked_at);
                 // Sent twice within one batch: one answer is enough.
-                if !ended.insert(attempt) {
+                if !ended.insert((origin.row, attempt)) {
                     return;
                 }
                 let finished = Finished { origin, attempt, acked_at, received_at, result };
                 if finished.result.outcome == Outcome::Succeeded {
-                    self.refusals.forget(attempt.run);
                     sorted.succeeded.push(finished);
                 } else {
                     let origin = finished.origin.clone();

@@ -75,7 +75,11 @@ impl Results {
         let mut round = Round::default();
         for mut change in changes {
             let row = rows.get(&change.attempt.run);
-            let Some(run) = row.filter(|run| run.attempt_ref() == change.attempt) else {
+            let current = |run: &&OpenRun| {
+                run.attempt_ref() == change.attempt
+                    && run.was_sent_to(change.origin.app, &change.origin.executor)
+            };
+            let Some(run) = row.filter(current) else {
                 round.stale.push(change);
                 continue;
             };
@@ -83,7 +87,7 @@ impl Results {
             let default = Arc::default();
             let spec: &Arc<JobSpec> = spec.unwrap_or(&default);
             self.judge_refusal(&mut change, run, spec);
-            let acked_at = self.acks.take(change.attempt);
+            let acked_at = self.acks.take(&change.origin, change.attempt);
             match decide(run, spec, &change.what, acked_at, now, rand::random()) {
                 Decision::End(end) => round.ends.push((change, run.clone(), *end)),
                 Decision::PutBack(put_back, after) => {

@@ -44,6 +44,7 @@ impl Finished {
             started_at: self.result.started_at,
             duration: self.result.duration,
             last_log_seq: self.result.last_log_seq,
+            by: Some(self.origin.executor_ref()),
         }
     }
 
@@ -97,6 +98,7 @@ impl Results {
             let status = match answer {
                 Some(EndAnswer::Ended(job)) => {
                     let now = self.clock.now();
+                    self.refusals.forget(attempt.run);
                     self.listener.ended(attempt.run, *job, state, now);
                     self.changed(attempt.run, Some(*job));
                     runs::result(attempt, state.as_str(), finished.received_at, now);
@@ -104,7 +106,8 @@ impl Results {
                 }
                 Some(EndAnswer::Duplicate) => AckStatus::Duplicate,
                 Some(EndAnswer::Stale) => {
-                    late.push(LateResult { attempt, outcome: finished.result.outcome });
+                    let by = finished.origin.executor_ref();
+                    late.push(LateResult { attempt, by, outcome: finished.result.outcome });
                     AckStatus::Stale
                 }
                 // Not written: the executor keeps it and brings it again.

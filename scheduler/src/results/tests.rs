@@ -1,6 +1,7 @@
 //! Events of sessions become states of runs, on a SQLite store.
 
 mod contact;
+mod strangers;
 
 use std::{sync::Arc, time::Duration};
 
@@ -106,6 +107,10 @@ impl Bench {
     }
 
     async fn executor(&self, name: &str) -> LocalExecutor {
+        self.executor_of("app", name).await
+    }
+
+    async fn executor_of(&self, app: &str, name: &str) -> LocalExecutor {
         let handler = Handler {
             name: "hello".to_owned(),
             max_concurrency: 0,
@@ -114,7 +119,7 @@ impl Bench {
         };
         let spec = ExecutorSpec { handlers: vec![handler], slots: 8, ..ExecutorSpec::default() };
         let connected =
-            LocalExecutor::connect(&self.hub, &*self.store, "app", name, name, spec).await;
+            LocalExecutor::connect(&self.hub, &*self.store, app, name, name, spec).await;
         let mut executor = connected.expect("connects");
         executor.receive();
         executor

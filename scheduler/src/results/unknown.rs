@@ -47,12 +47,12 @@ impl Results {
         }
     }
 
-    fn take_in(&mut self, origin: &Origin, run: &OpenRun) {
+    fn take_in(&mut self, origin: &Arc<Origin>, run: &OpenRun) {
         self.hub.adopt(origin, run);
         match run.state {
             RunState::Dispatched => {
                 let now = self.clock.now();
-                self.acks.put(run.attempt_ref(), now, self.clock.elapsed());
+                self.acks.put(origin, run.attempt_ref(), now, self.clock.elapsed());
                 self.listener.acked(run.attempt_ref(), now);
             }
             RunState::Canceling => {
@@ -78,13 +78,16 @@ impl Results {
 }
 
 fn claim(row: Option<&OpenRun>, origin: &Origin, attempt: AttemptRef) -> Claim {
-    let Some(run) = row.filter(|run| run.attempt == attempt.attempt) else {
+    let own = |run: &&OpenRun| {
+        run.attempt == attempt.attempt && run.was_sent_to(origin.app, &origin.executor)
+    };
+    let Some(run) = row.filter(own) else {
         return Claim::Unwanted;
     };
     match run.state {
         RunState::Queued => Claim::Waiting,
         RunState::Dispatched | RunState::Running | RunState::Canceling
-            if run.fence >= attempt.fence && run.executor.as_deref() == Some(&*origin.executor) =>
+            if run.fence >= attempt.fence =>
         {
             Claim::Current
         }
@@ -95,7 +98,10 @@ fn claim(row: Option<&OpenRun>, origin: &Origin, attempt: AttemptRef) -> Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::testing::{origin, row};
+    use crate::{
+        model::ids::AppId,
+        results::testing::{origin, row},
+    };
 
     #[test]
     fn only_the_current_attempt_on_its_own_executor_goes_on() {
@@ -111,6 +117,11 @@ mod tests {
         assert_eq!(current(RunState::RetryWait), Claim::Unwanted);
         let elsewhere = OpenRun { executor: Some("other".into()), ..row(RunState::Running) };
         assert_eq!(claim(Some(&elsewhere), &origin, elsewhere.attempt_ref()), Claim::Unwanted);
+        for state in [RunState::Queued, RunState::Running] {
+            let same_name = OpenRun { executor: Some("worker-1".into()), ..row(state) };
+            let foreign = OpenRun { app: AppId(2), ..same_name };
+            assert_eq!(claim(Some(&foreign), &origin, foreign.attempt_ref()), Claim::Unwanted);
+        }
         let later = OpenRun { attempt: 2, ..row(RunState::Queued) };
         let first = AttemptRef { attempt: 1, ..later.attempt_ref() };
         assert_eq!(claim(Some(&later), &origin, first), Claim::Unwanted);

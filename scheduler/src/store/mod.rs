@@ -241,11 +241,13 @@ pub trait Store:
 
     // ---- changes of runs, guarded by state and fence -----------------------------------------
 
-    /// DISPATCHED → RUNNING for refs that still are; sets the run's start when it has none.
+    /// DISPATCHED → RUNNING for refs that still are, and are with the executor that says so; sets
+    /// the run's start when it has none.
     async fn ack_runs(&self, acks: &[Ack]) -> Result<Vec<AttemptRef>>;
 
-    /// Ends runs: each moves from `open_run` to `ended_run` if its state is in `from` and its fence
-    /// is the given one. One answer per request, in order.
+    /// Ends runs: each moves from `open_run` to `ended_run` if its state is in `from`, its fence
+    /// is the given one, and it is with the executor whose result it is, if it is one's. An executor
+    /// that never had it gets the answer for an unknown run. One answer per request, in order.
     async fn end_runs(&self, ends: &[EndRun], now: DateTime<Utc>) -> Result<Vec<EndAnswer>>;
 
     /// Open runs back to waiting: to RETRY_WAIT (keeping the ended attempt) or to QUEUED with the
@@ -266,7 +268,8 @@ pub trait Store:
     /// Why runs wait, for showing (`message` of QUEUED rows; not guarded by anything else).
     async fn explain_waiting(&self, runs: &[(RunId, String)]) -> Result<()>;
 
-    /// Keeps what a result said that came too late. No error when the attempt is unknown.
+    /// Keeps what a result said that came too late, of the attempt's last executor and of a fence
+    /// that it had. No error when there is no such attempt.
     async fn record_late(&self, late: &[LateResult]) -> Result<()>;
 
     // ---- what follows from an end ------------------------------------------------------------

@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 
 use crate::model::{
     Payload,
+    executor::ExecutorRef,
     ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
     job::JobSpec,
     run::{Failure, KillReason, OpenRun, Outcome, RunState, Skip},
@@ -163,10 +164,12 @@ pub struct Dispatch {
 }
 
 /// An acknowledged attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ack {
     /// Which.
     pub attempt: AttemptRef,
+    /// Who acknowledged it; the attempt must be with it.
+    pub by: ExecutorRef,
     /// When the ack was received.
     pub at: DateTime<Utc>,
 }
@@ -222,6 +225,9 @@ pub struct AttemptEnd {
     pub duration: Option<Duration>,
     /// Number of its last log record.
     pub last_log_seq: u64,
+    /// Whose result it is; the attempt must be with that executor. None for an end that the
+    /// scheduler decided.
+    pub by: Option<ExecutorRef>,
 }
 
 /// A run to end.
@@ -289,7 +295,7 @@ pub enum EndAnswer {
     Ended(JobId),
     /// The same attempt had ended before.
     Duplicate,
-    /// State or fence did not hold, or the run is unknown.
+    /// State, fence or executor did not hold, or the run is unknown.
     Stale,
 }
 
@@ -338,10 +344,12 @@ pub struct MarkCanceling {
 }
 
 /// A result that came after its attempt was given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateResult {
-    /// Which.
+    /// Which; its fence may be an earlier one.
     pub attempt: AttemptRef,
+    /// Whose result it is; the attempt must have been with that executor.
+    pub by: ExecutorRef,
     /// What it said.
     pub outcome: Outcome,
 }

@@ -106,7 +106,7 @@ pub(crate) async fn a_retry_wakes_once_and_as_the_next_attempt(f: &Fixture) {
 
 pub(crate) async fn an_ack_needs_dispatched_and_the_given_fence(f: &Fixture) {
     let sent = f.run_in("a", RunState::Dispatched).await;
-    let ack = |attempt| Ack { attempt, at: at(12) };
+    let ack = |attempt| f.ack(attempt, at(12));
     let wrong =
         [ack(AttemptRef { fence: sent.fence + 1, ..sent }), ack(AttemptRef { attempt: 2, ..sent })];
     assert_eq!(f.store.ack_runs(&wrong).await.expect("none"), []);
@@ -118,6 +118,13 @@ pub(crate) async fn an_ack_needs_dispatched_and_the_given_fence(f: &Fixture) {
     assert_eq!(f.store.ack_runs(&[ack(canceling)]).await.expect("none"), []);
 }
 
+pub(crate) async fn x49_an_ack_of_another_app_or_executor_changes_no_run(f: &Fixture) {
+    let sent = f.run_in("a", RunState::Dispatched).await;
+    let acks = f.strangers().await.map(|by| Ack { by, ..f.ack(sent, at(12)) });
+    assert_eq!(f.store.ack_runs(&acks).await.expect("none"), []);
+    assert_eq!(f.open(sent.run).await.state, RunState::Dispatched);
+}
+
 pub(crate) async fn the_first_ack_is_the_run_s_start(f: &Fixture) {
     let running = f.run_in("a", RunState::Running).await;
     let run = f.open(running.run).await;
@@ -125,7 +132,7 @@ pub(crate) async fn the_first_ack_is_the_run_s_start(f: &Fixture) {
     f.store.put_back(&[retry_later(running)], at(13)).await.expect("put back");
     let woken = f.store.wake_retries(&[running], at(60)).await.expect("woken")[0];
     let sent = f.store.dispatch(&to_e1(woken), at(61)).await.expect("sent")[0];
-    f.store.ack_runs(&[Ack { attempt: sent, at: at(62) }]).await.expect("acked");
+    f.store.ack_runs(&[f.ack(sent, at(62))]).await.expect("acked");
     let run = f.open(running.run).await;
     assert_eq!((run.acked_at, run.started_at), (Some(at(62)), Some(at(12))));
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 use clawjob_scheduler::{
     model::{
         Payload,
+        executor::ExecutorRef,
         ids::{AttemptRef, RunId},
         run::{Failure, KillReason, Outcome, RunState},
     },
-    store::ops::{Ack, AttemptEnd, EndAnswer, EndRun, LateResult, PutBack, PutBackHow, StateSet},
+    store::ops::{AttemptEnd, EndAnswer, EndRun, LateResult, PutBack, PutBackHow, StateSet},
 };
 
-use super::fixture::{Fixture, at, canceling, ending, retry_later, to_e1};
+use super::fixture::{Fixture, at, canceling, ending, result_of, retry_later, to_e1};
 
 const OPEN: [RunState; 5] = [
     RunState::Queued,
@@ -65,6 +66,7 @@ pub(crate) async fn an_end_keeps_what_the_result_said(f: &Fixture) {
             started_at: Some(at(13)),
             duration: Some(Duration::from_millis(1500)),
             last_log_seq: 9,
+            by: Some(f.e1()),
         },
         output: Some(output.clone()),
         output_truncated: true,
@@ -175,16 +177,76 @@ pub(crate) async fn what_a_late_result_said_is_kept_with_its_attempt(f: &Fixture
     let again = f.dispatched(woken).await;
     f.store.end_runs(&[ending(again, RunState::Lost)], at(70)).await.expect("lost");
     let unknown = AttemptRef { run: RunId::by_hand(at(0), 1), attempt: 1, fence: 1 };
-    let late = [
-        LateResult { attempt: sent, outcome: Outcome::Succeeded },
-        LateResult { attempt: again, outcome: Outcome::Failed },
-        LateResult { attempt: unknown, outcome: Outcome::Failed },
+    let told = [
+        late(sent, f.e1(), Outcome::Succeeded),
+        late(AttemptRef { fence: again.fence - 1, ..again }, f.e1(), Outcome::Failed),
+        late(unknown, f.e1(), Outcome::Failed),
     ];
-    f.store.record_late(&late).await.expect("recorded");
+    f.store.record_late(&told).await.expect("recorded");
     let record = f.store.get_run(sent.run).await.expect("the run");
     let said: Vec<_> = record.attempts.iter().map(|attempt| attempt.late_outcome).collect();
     assert_eq!(said, [Some(Outcome::Succeeded), Some(Outcome::Failed)]);
     assert_eq!(record.run.state, RunState::Lost, "what ended stays as it is");
+}
+
+fn late(attempt: AttemptRef, by: ExecutorRef, outcome: Outcome) -> LateResult {
+    LateResult { attempt, by, outcome }
+}
+
+pub(crate) async fn x49_a_result_of_another_app_or_executor_changes_no_run(f: &Fixture) {
+    let strangers = f.strangers().await;
+    for state in [RunState::Dispatched, RunState::Running, RunState::Canceling] {
+        let sent = f.run_in(state.as_str(), state).await;
+        let before = f.open(sent.run).await;
+        let end = ending(sent, RunState::Succeeded);
+        let lies = strangers.each_ref().map(|by| result_of(by, end.clone()));
+        let answers = f.store.end_runs(&lies, at(20)).await.expect("answers");
+        assert_eq!(answers, [EndAnswer::Stale; 2], "{state:?}");
+        assert_eq!(f.open(sent.run).await, before);
+        let own = result_of(&f.e1(), end);
+        let answers = f.store.end_runs(std::slice::from_ref(&own), at(20)).await.expect("answers");
+        assert_eq!(answers, [EndAnswer::Ended(before.job)]);
+        // Nobody else learns that it ended.
+        let answers = f.store.end_runs(&lies, at(21)).await.expect("answers");
+        assert_eq!(answers, [EndAnswer::Stale; 2], "{state:?}");
+        let answers = f.store.end_runs(&[own], at(21)).await.expect("answers");
+        assert_eq!(answers, [EndAnswer::Duplicate]);
+    }
+    let never_sent = f.run_in("never sent", RunState::Queued).await;
+    let end = result_of(&f.e1(), ending(never_sent, RunState::Succeeded));
+    assert_eq!(f.store.end_runs(&[end], at(20)).await.expect("answers"), [EndAnswer::Stale]);
+}
+
+pub(crate) async fn x49_a_result_of_an_attempt_before_is_known_to_its_executor_alone(f: &Fixture) {
+    let waiting = f.run_in("a", RunState::RetryWait).await;
+    let end = ending(waiting, RunState::Failed);
+    let [other, foreign] = f.strangers().await;
+    let told = [&f.e1(), &other, &foreign].map(|by| result_of(by, end.clone()));
+    let expected = [EndAnswer::Duplicate, EndAnswer::Stale, EndAnswer::Stale];
+    assert_eq!(f.store.end_runs(&told, at(20)).await.expect("answers"), expected);
+    let cancel = EndRun { from: StateSet::OPEN, ..ending(waiting, RunState::Canceled) };
+    f.store.end_runs(&[cancel], at(21)).await.expect("canceled");
+    assert_eq!(f.store.end_runs(&told, at(22)).await.expect("answers"), expected);
+}
+
+pub(crate) async fn x49_a_late_result_of_another_app_or_executor_is_not_kept(f: &Fixture) {
+    let sent = f.run_in("a", RunState::Dispatched).await;
+    lose(f, sent).await;
+    let woken = f.store.wake_retries(&[sent], at(60)).await.expect("woken")[0];
+    let again = f.dispatched(woken).await;
+    f.store.end_runs(&[ending(again, RunState::Lost)], at(70)).await.expect("lost");
+    let strangers = f.strangers().await;
+    let mut told = Vec::new();
+    for attempt in [sent, again] {
+        let lies = strangers.iter().map(|by| late(attempt, by.clone(), Outcome::Succeeded));
+        told.extend(lies);
+        let never_had = AttemptRef { fence: attempt.fence + 7, ..attempt };
+        told.push(late(never_had, f.e1(), Outcome::Succeeded));
+    }
+    f.store.record_late(&told).await.expect("looked at");
+    let record = f.store.get_run(sent.run).await.expect("the run");
+    let said: Vec<_> = record.attempts.iter().map(|attempt| attempt.late_outcome).collect();
+    assert_eq!(said, [None, None]);
 }
 
 pub(crate) async fn still_open_names_the_runs_that_have_not_ended(f: &Fixture) {
@@ -206,7 +268,7 @@ pub(crate) async fn last_ends_are_those_of_runs_that_ran(f: &Fixture) {
     let skipped = f.planned(&job, at(50)).await;
     f.store.end_runs(&[ending(skipped, RunState::Skipped)], at(50)).await.expect("skipped");
     let sent = f.dispatched(f.planned(&other, at(10)).await).await;
-    f.store.ack_runs(&[Ack { attempt: sent, at: at(12) }]).await.expect("acked");
+    f.store.ack_runs(&[f.ack(sent, at(12))]).await.expect("acked");
     f.store.mark_canceling(&[canceling(sent, KillReason::User)], at(13)).await.expect("marked");
     let ends = f.store.last_ends(&[job.id, other.id]).await.expect("ends");
     assert_eq!(ends, [(job.id, at(40))]);

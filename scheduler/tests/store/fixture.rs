@@ -6,6 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use clawjob_scheduler::{
     model::{
         app::App,
+        executor::ExecutorRef,
         ids::{AttemptRef, JobId, PARTITION_COUNT, PartitionId, RunId},
         job::{Job, JobSpec, JobState},
         run::{Failure, KillReason, NewRun, OpenRun, Outcome, RunState, TriggerKind},
@@ -120,6 +121,23 @@ impl Fixture {
         sent[0]
     }
 
+    /// Executor `e1`, to which runs are sent.
+    pub(crate) fn e1(&self) -> ExecutorRef {
+        ExecutorRef { app: self.app.id, name: "e1".into() }
+    }
+
+    /// Its acknowledgement of an attempt.
+    pub(crate) fn ack(&self, attempt: AttemptRef, at: DateTime<Utc>) -> Ack {
+        Ack { attempt, by: self.e1(), at }
+    }
+
+    /// Executors that are not `e1`: another of its app, and one of its name in another app.
+    pub(crate) async fn strangers(&self) -> [ExecutorRef; 2] {
+        let other = self.store.ensure_app("other", at(0)).await.expect("an app");
+        let other = ExecutorRef { app: other.id, ..self.e1() };
+        [ExecutorRef { name: "e2".into(), ..self.e1() }, other]
+    }
+
     /// A new run of a new job, brought to an open state.
     pub(crate) async fn run_in(&self, name: &str, state: RunState) -> AttemptRef {
         let job = self.job(name).await;
@@ -131,7 +149,7 @@ impl Fixture {
         match state {
             RunState::Dispatched => {}
             RunState::Running => {
-                let acks = [Ack { attempt: sent, at: at(12) }];
+                let acks = [self.ack(sent, at(12))];
                 assert_eq!(self.store.ack_runs(&acks).await.expect("an ack"), [sent]);
             }
             RunState::Canceling => {
@@ -230,6 +248,11 @@ pub(crate) fn failed() -> AttemptEnd {
         last_log_seq: 3,
         ..AttemptEnd::default()
     }
+}
+
+/// The same as that executor's own result.
+pub(crate) fn result_of(by: &ExecutorRef, end: EndRun) -> EndRun {
+    EndRun { end: AttemptEnd { by: Some(by.clone()), ..end.end }, ..end }
 }
 
 /// A run to end, by an outcome that fits the state.

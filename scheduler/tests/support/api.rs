@@ -18,6 +18,7 @@ use clawjob_scheduler::{
     clock::{Clock as _, ManualClock},
     hub::{Hub, settings::HubSettings},
     model::{
+        executor::ExecutorRef,
         ids::{AttemptRef, PARTITION_COUNT, PartitionId, RunId},
         principal::{Grant, Role, Token},
         run::{Outcome, RunState},
@@ -111,7 +112,8 @@ impl World {
         let batch = Dispatch { rows: vec![row], cursors: Vec::new() };
         let sent = self.store.dispatch(&batch, self.now()).await.expect("dispatches");
         let attempt = *sent.first().expect("sent");
-        let ack = Ack { attempt, at: self.now() };
+        let by = ExecutorRef { app: open[0].app, name: "host-1".into() };
+        let ack = Ack { attempt, by, at: self.now() };
         assert_eq!(self.store.ack_runs(&[ack]).await.expect("acks"), [attempt]);
         attempt
     }

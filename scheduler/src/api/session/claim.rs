@@ -134,6 +134,8 @@ impl Driver {
             .take(LISTED_ATTEMPTS_MAX)
             .filter(|(attempt, _)| !own.contains(&(attempt.run, attempt.attempt)))
             .partition(|(_, finished)| *finished);
+        // What was never sent to this executor is as unknown to it as what does not exist.
+        let (app, name) = (claimed.executor.app, &claimed.executor.name);
         let mut foreign = Foreign { unwanted: Vec::new(), known_results: Vec::new() };
         for part in running.chunks(LOOK_UP_MAX) {
             let ids: Vec<RunId> = part.iter().map(|(attempt, _)| attempt.run).collect();
@@ -142,7 +144,9 @@ impl Driver {
             // One that waits again may be sent here once more: its result would count.
             let waits = |attempt: &AttemptRef| {
                 open.get(&attempt.run).is_some_and(|run| {
-                    run.attempt == attempt.attempt && run.state == RunState::Queued
+                    run.attempt == attempt.attempt
+                        && run.state == RunState::Queued
+                        && run.was_sent_to(app, name)
                 })
             };
             let unwanted = part.iter().map(|(attempt, _)| *attempt);
@@ -155,6 +159,7 @@ impl Driver {
             let told: HashSet<(RunId, u32)> = ended
                 .iter()
                 .map(|record| &record.run)
+                .filter(|run| run.was_sent_to(app, name))
                 .filter(|run| matches!(run.state, RunState::Succeeded | RunState::Failed))
                 .map(|run| (run.id, run.attempt))
                 .collect();

@@ -35,7 +35,8 @@ impl Session {
             return;
         };
         if self.ended {
-            // An older session may still bring results: they are judged by their fence alone.
+            // An older session may still bring results: they are judged by fence and executor,
+            // not by session.
             if let Up::Result(result) = frame {
                 self.on_result(result, at, out);
             }

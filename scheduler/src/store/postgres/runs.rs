@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{
     PostgresStore,
-    ends::{Ends, outcome_text},
+    ends::{Ends, Tellers, outcome_text},
     owner::Refs,
     rows::{Reader, attempt_ref, execute, micros, query},
 };
@@ -34,10 +34,10 @@ fn set_text(states: StateSet) -> String {
 const ACK: &str = "WITH acked AS (
         UPDATE open_run r SET state = 'RUNNING', acked_at = w.at,
             started_at = coalesce(r.started_at, w.at)
-        FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::timestamptz[])
-            AS w (id, attempt, fence, at)
+        FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::timestamptz[], $5::bigint[],
+            $6::text[]) AS w (id, attempt, fence, at, app_id, executor)
         WHERE r.id = w.id AND r.state = 'DISPATCHED' AND r.attempt = w.attempt
-            AND r.fence = w.fence
+            AND r.fence = w.fence AND r.app_id = w.app_id AND r.executor = w.executor
         RETURNING r.id, r.attempt, r.fence, w.at
     ), told AS (
         INSERT INTO run_event (at, changed) SELECT max(at), array_agg(id) FROM acked
@@ -46,12 +46,14 @@ const ACK: &str = "WITH acked AS (
     SELECT id, attempt, fence FROM acked";
 
 pub(super) async fn ack_runs(store: &PostgresStore, acks: &[Ack]) -> Result<Vec<AttemptRef>> {
-    let mut acks = acks.to_vec();
+    let mut acks: Vec<&Ack> = acks.iter().collect();
     acks.sort_unstable_by_key(|ack| ack.attempt.run);
     let refs = Refs::of(acks.iter().map(|ack| ack.attempt));
     let times: Vec<DateTime<Utc>> = acks.iter().map(|ack| ack.at).collect();
-    let acked =
-        query(&store.hot().await?, ACK, &[&refs.ids, &refs.attempts, &refs.fences, &times]).await?;
+    let by = Tellers::of(acks.iter().map(|ack| &ack.by));
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&refs.ids, &refs.attempts, &refs.fences, &times, &by.apps, &by.names];
+    let acked = query(&store.hot().await?, ACK, &params).await?;
     told(store, &acked);
     acked.iter().map(attempt_ref).collect()
 }
@@ -63,14 +65,16 @@ pub(super) async fn ack_runs(store: &PostgresStore, acks: &[Ack]) -> Result<Vec<
 const END: &str = "WITH want AS (
         SELECT * FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::int[],
             $7::text[], $8::text[], $9::text[], $10::timestamptz[], $11::timestamptz[],
-            $12::bigint[], $13::bigint[], $14::text[], $15::bytea[], $16::boolean[], $17::text[])
+            $12::bigint[], $13::bigint[], $14::text[], $15::bytea[], $16::boolean[], $17::text[],
+            $18::bigint[], $19::text[])
             AS w (id, attempt, fence, sources, place, state, outcome, failure, acked_at,
                 handler_start_at, duration_us, last_log_seq, output_type, output,
-                output_truncated, message)
+                output_truncated, message, by_app, by_executor)
     ), gone AS (
         DELETE FROM open_run r USING want w
         WHERE r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
             AND strpos(w.sources, r.state) > 0
+            AND (w.by_app IS NULL OR r.app_id = w.by_app AND r.executor = w.by_executor)
         RETURNING r.id, r.job_id, r.app_id, r.revision, r.trigger, w.state, r.fire_at, r.due_at,
             r.created_at, r.attempt, r.fence, r.lost, r.executor, r.session_epoch,
             r.dispatched_at, coalesce(r.acked_at, w.acked_at) AS acked_at,
@@ -160,37 +164,50 @@ pub(super) async fn end_runs(
     if followed {
         store.hints.tell(Topic::Ends);
     }
-    let left: Vec<AttemptRef> = std::iter::zip(&answers, ends)
-        .filter(|(answer, _)| **answer == EndAnswer::Stale)
-        .map(|(_, end)| end.attempt)
+    let left: Vec<(usize, &EndRun)> = std::iter::zip(&answers, ends)
+        .enumerate()
+        .filter(|(_, (answer, _))| **answer == EndAnswer::Stale)
+        .map(|(place, (_, end))| (place, end))
         .collect();
     if left.is_empty() {
         return Ok(answers);
     }
     // A statement of its own: it sees what another batch committed while this one waited for it.
     drop(client);
-    let known = own_ends(store, &left).await?;
-    for (answer, end) in std::iter::zip(&mut answers, ends) {
-        if *answer == EndAnswer::Stale && known.contains(&end.attempt) {
+    for place in own_ends(store, &left).await? {
+        if let Some(answer) = answers.get_mut(place) {
             *answer = EndAnswer::Duplicate;
         }
     }
     Ok(answers)
 }
 
-/// Which of the attempts ended by a result of their own. One that was given up (lost) or never ran
-/// did not: its result comes too late. Of a run that was canceled in RETRY_WAIT both rows speak of
-/// the attempt, and the attempt's own says how it ended.
-async fn own_ends(store: &PostgresStore, attempts: &[AttemptRef]) -> Result<HashSet<AttemptRef>> {
-    let sql = "SELECT w.id, w.attempt, w.fence FROM unnest($1::uuid[], $2::int[], $3::bigint[])
-            AS w (id, attempt, fence)
+/// Which of the attempts ended by a result of their own, at that executor; their places. One that
+/// was given up (lost) or never ran did not: its result comes too late. Of a run that was canceled
+/// in RETRY_WAIT both rows speak of the attempt, and the attempt's own says how it ended.
+async fn own_ends(store: &PostgresStore, ends: &[(usize, &EndRun)]) -> Result<Vec<usize>> {
+    let sql = "SELECT w.place FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::int[],
+            $5::bigint[], $6::text[]) AS w (id, attempt, fence, place, by_app, by_executor)
         WHERE EXISTS (SELECT FROM ended_run e WHERE e.id = w.id AND e.attempt = w.attempt
-                AND e.fence = w.fence AND e.outcome <> 'LOST')
+                AND e.fence = w.fence AND e.outcome <> 'LOST'
+                AND (w.by_app IS NULL OR e.app_id = w.by_app AND e.executor = w.by_executor))
             OR EXISTS (SELECT FROM attempt a WHERE a.run_id = w.id AND a.number = w.attempt
-                AND a.fence = w.fence AND a.outcome <> 'LOST')";
-    let refs = Refs::of(attempts.iter().copied());
-    let params: [&(dyn ToSql + Sync); 3] = [&refs.ids, &refs.attempts, &refs.fences];
-    query(&store.client().await?, sql, &params).await?.iter().map(attempt_ref).collect()
+                AND a.fence = w.fence AND a.outcome <> 'LOST'
+                AND (w.by_app IS NULL OR a.executor = w.by_executor AND w.by_app IN (
+                    SELECT app_id FROM open_run WHERE id = w.id
+                    UNION ALL SELECT app_id FROM ended_run WHERE id = w.id)))";
+    let refs = Refs::of(ends.iter().map(|(_, end)| end.attempt));
+    let places: Vec<i32> =
+        ends.iter().map(|(place, _)| i32::try_from(*place).unwrap_or(i32::MAX)).collect();
+    let mut by = Tellers::default();
+    ends.iter().for_each(|(_, end)| by.push(end.end.by.as_ref()));
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&refs.ids, &refs.attempts, &refs.fences, &places, &by.apps, &by.names];
+    let known = query(&store.client().await?, sql, &params).await?;
+    let place = |row: &Row| -> Result<usize> {
+        Ok(usize::try_from(Reader::new(row).small()?).unwrap_or(usize::MAX))
+    };
+    known.iter().map(place).collect()
 }
 
 /// Ends of runs, column by column and sorted by id.
@@ -200,7 +217,7 @@ struct RunEnds<'a> {
     sources: Vec<String>,
     places: Vec<i32>,
     states: Vec<&'static str>,
-    ends: Ends,
+    ends: Ends<'a>,
     output_types: Vec<Option<&'a str>>,
     outputs: Vec<Option<&'a [u8]>>,
     truncated: Vec<bool>,
@@ -228,7 +245,7 @@ impl<'a> RunEnds<'a> {
         Ok(columns)
     }
 
-    fn params(&self) -> [&(dyn ToSql + Sync); 16] {
+    fn params(&self) -> [&(dyn ToSql + Sync); 18] {
         [
             &self.refs.ids,
             &self.refs.attempts,
@@ -246,6 +263,8 @@ impl<'a> RunEnds<'a> {
             &self.outputs,
             &self.truncated,
             &self.messages,
+            &self.ends.by.apps,
+            &self.ends.by.names,
         ]
     }
 }
@@ -436,23 +455,35 @@ pub(super) async fn explain_waiting(store: &PostgresStore, runs: &[(RunId, Strin
     Ok(())
 }
 
+/// Of an attempt that went to another executor since, or under a fence it never had, nothing is
+/// kept: the result is not its own.
 pub(super) async fn record_late(store: &PostgresStore, late: &[LateResult]) -> Result<()> {
     let sql = "WITH want AS (
-            SELECT * FROM unnest($1::uuid[], $2::int[], $3::text[]) AS w (id, attempt, outcome)
+            SELECT * FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::text[], $5::bigint[],
+                $6::text[]) AS w (id, attempt, fence, outcome, by_app, by_executor)
         ), past AS (
             UPDATE attempt a SET late_outcome = w.outcome FROM want w
-            WHERE a.run_id = w.id AND a.number = w.attempt RETURNING w.id
+            WHERE a.run_id = w.id AND a.number = w.attempt AND a.fence >= w.fence
+                AND a.executor = w.by_executor AND w.by_app IN (
+                    SELECT app_id FROM open_run WHERE id = w.id
+                    UNION ALL SELECT app_id FROM ended_run WHERE id = w.id)
+            RETURNING w.id
         ), last AS (
             UPDATE ended_run e SET late_outcome = w.outcome FROM want w
-            WHERE e.id = w.id AND e.attempt = w.attempt RETURNING w.id
+            WHERE e.id = w.id AND e.attempt = w.attempt AND e.fence >= w.fence
+                AND e.app_id = w.by_app AND e.executor = w.by_executor
+            RETURNING w.id
         ), noted AS (SELECT id FROM past UNION SELECT id FROM last)
         INSERT INTO run_event (at, changed) SELECT now(), array_agg(id) FROM noted
         HAVING count(*) > 0";
-    let mut late = late.to_vec();
+    let mut late: Vec<&LateResult> = late.iter().collect();
     late.sort_by_key(|late| (late.attempt.run, late.attempt.attempt));
     let refs = Refs::of(late.iter().map(|late| late.attempt));
     let outcomes: Vec<&str> = late.iter().map(|late| outcome_text(late.outcome)).collect();
-    if execute(&store.client().await?, sql, &[&refs.ids, &refs.attempts, &outcomes]).await? > 0 {
+    let by = Tellers::of(late.iter().map(|late| &late.by));
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&refs.ids, &refs.attempts, &refs.fences, &outcomes, &by.apps, &by.names];
+    if execute(&store.client().await?, sql, &params).await? > 0 {
         store.hints.tell(Topic::RunEvents);
     }
     Ok(())

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     model::{
+        executor::ExecutorRef,
         follow::Follow,
         ids::{AttemptRef, JobId, PartitionId, RunId},
         run::{OpenRun, Outcome},
@@ -30,6 +31,14 @@ use crate::{
 /// set, which is passed as text (see [`set_text`]).
 const GUARD: &str = "id = ?1 AND attempt = ?2 AND fence = ?3 AND instr(?4, ',' || state || ',')";
 
+/// Who says so, where it is not the scheduler itself: app `?5` and executor `?6` must have the run.
+const BY: &str = "(?5 IS NULL OR app_id = ?5 AND executor = ?6)";
+
+/// The app and the name of who says so.
+fn teller(by: Option<&ExecutorRef>) -> (Option<i64>, Option<&str>) {
+    by.map(|by| (by.app.0, &*by.name)).unzip()
+}
+
 /// A set of states as `,A,B,`.
 fn set_text(states: StateSet) -> String {
     let mut text = String::from(",");
@@ -43,13 +52,21 @@ fn set_text(states: StateSet) -> String {
 /// DISPATCHED → RUNNING.
 pub(super) fn ack(tx: &mut Tx<'_>, acks: &[Ack]) -> Result<Vec<AttemptRef>> {
     let mut acked = Vec::with_capacity(acks.len());
-    for Ack { attempt, at } in acks {
+    for Ack { attempt, by, at } in acks {
         tx.note_time(*at);
         let changed = tx.execute(
             "UPDATE open_run SET state = 'RUNNING', acked_at = ?4,
                  started_at = coalesce(started_at, ?4)
-             WHERE id = ?1 AND attempt = ?2 AND fence = ?3 AND state = 'DISPATCHED'",
-            params![attempt.run.to_bytes(), attempt.attempt, count(attempt.fence), us(*at)],
+             WHERE id = ?1 AND attempt = ?2 AND fence = ?3 AND state = 'DISPATCHED'
+                 AND app_id = ?5 AND executor = ?6",
+            params![
+                attempt.run.to_bytes(),
+                attempt.attempt,
+                count(attempt.fence),
+                us(*at),
+                by.app.0,
+                &*by.name,
+            ],
         )?;
         if changed == 1 {
             tx.changed(attempt.run);
@@ -63,7 +80,8 @@ pub(super) fn ack(tx: &mut Tx<'_>, acks: &[Ack]) -> Result<Vec<AttemptRef>> {
 pub(super) fn end(tx: &mut Tx<'_>, ends: &[EndRun], now: DateTime<Utc>) -> Result<Vec<EndAnswer>> {
     tx.note_time(now);
     let mut find = tx.prepare(&format!(
-        "SELECT job_id, coalesce(extra ->> '$.follow', 0) FROM open_run WHERE {GUARD}"
+        "SELECT job_id, coalesce(extra ->> '$.follow', 0) FROM open_run
+         WHERE {GUARD} AND {BY}"
     ))?;
     let mut events = Events::new(tx)?;
     // OR FAIL and no RETURNING: SQLite would make a journal or a table for each statement. An
@@ -85,7 +103,8 @@ pub(super) fn end(tx: &mut Tx<'_>, ends: &[EndRun], now: DateTime<Utc>) -> Resul
     let mut answers = Vec::with_capacity(ends.len());
     for end in ends {
         let AttemptRef { run, attempt, fence } = end.attempt;
-        let key = params![run.to_bytes(), attempt, count(fence), set_text(end.from)];
+        let (app, name) = teller(end.end.by.as_ref());
+        let key = params![run.to_bytes(), attempt, count(fence), set_text(end.from), app, name];
         let found = find.query_row(key, |row| Ok((JobId(row.get(0)?), row.get(1)?))).optional()?;
         answers.push(match found {
             Some((job, follow)) => {
@@ -96,7 +115,7 @@ pub(super) fn end(tx: &mut Tx<'_>, ends: &[EndRun], now: DateTime<Utc>) -> Resul
                 tx.changed(run);
                 EndAnswer::Ended(job)
             }
-            None if has_ended(tx.conn(), end.attempt)? => EndAnswer::Duplicate,
+            None if has_ended(tx.conn(), end)? => EndAnswer::Duplicate,
             None => EndAnswer::Stale,
         });
     }
@@ -125,13 +144,19 @@ fn copy_end(copy: &mut CachedStatement<'_>, run: &EndRun, now: DateTime<Utc>) ->
     Ok(())
 }
 
-/// Whether the attempt ended by a result of its own. One that was given up (lost) or never ran
+/// Whether the attempt ended by a result of its own, at that executor. One that was given up (lost) or never ran
 /// did not: its result comes too late.
-fn has_ended(conn: &Connection, attempt: AttemptRef) -> Result<bool> {
+fn has_ended(conn: &Connection, end: &EndRun) -> Result<bool> {
     let sql = "SELECT outcome FROM ended_run WHERE id = ?1 AND attempt = ?2 AND fence = ?3
+                   AND (?4 IS NULL OR app_id = ?4 AND executor = ?5)
                UNION ALL
-               SELECT outcome FROM attempt WHERE run_id = ?1 AND number = ?2 AND fence = ?3";
-    let key = params![attempt.run.to_bytes(), attempt.attempt, count(attempt.fence)];
+               SELECT outcome FROM attempt WHERE run_id = ?1 AND number = ?2 AND fence = ?3
+                   AND (?4 IS NULL OR executor = ?5 AND ?4 IN (
+                       SELECT app_id FROM open_run WHERE id = ?1
+                       UNION ALL SELECT app_id FROM ended_run WHERE id = ?1))";
+    let AttemptRef { run, attempt, fence } = end.attempt;
+    let (app, name) = teller(end.end.by.as_ref());
+    let key = params![run.to_bytes(), attempt, count(fence), app, name];
     let mut statement = conn.prepare_cached(sql)?;
     let mut outcomes = statement.query_map(key, |row| get_outcome(row, 0))?;
     // A run canceled in RETRY_WAIT has both rows; the attempt's own says how it ended.
@@ -299,16 +324,28 @@ pub(super) fn explain_waiting(tx: &mut Tx<'_>, runs: &[(RunId, String)]) -> Resu
     Ok(())
 }
 
-/// Keeps what a result said that came too late.
+/// Keeps what a result said that came too late. Of an attempt that went to another executor since,
+/// or under a fence it never had, nothing is kept: the result is not its own.
 pub(super) fn record_late(tx: &mut Tx<'_>, late: &[LateResult]) -> Result<()> {
-    for LateResult { attempt, outcome } in late {
-        let key = params![attempt.run.to_bytes(), attempt.attempt, outcome_text(*outcome)];
+    for LateResult { attempt, by, outcome } in late {
+        let key = params![
+            attempt.run.to_bytes(),
+            attempt.attempt,
+            outcome_text(*outcome),
+            count(attempt.fence),
+            by.app.0,
+            &*by.name,
+        ];
         let past = tx.execute(
-            "UPDATE attempt SET late_outcome = ?3 WHERE run_id = ?1 AND number = ?2",
+            "UPDATE attempt SET late_outcome = ?3
+             WHERE run_id = ?1 AND number = ?2 AND fence >= ?4 AND executor = ?6 AND ?5 IN (
+                 SELECT app_id FROM open_run WHERE id = ?1
+                 UNION ALL SELECT app_id FROM ended_run WHERE id = ?1)",
             key,
         )?;
         let last = tx.execute(
-            "UPDATE ended_run SET late_outcome = ?3 WHERE id = ?1 AND attempt = ?2",
+            "UPDATE ended_run SET late_outcome = ?3
+             WHERE id = ?1 AND attempt = ?2 AND fence >= ?4 AND app_id = ?5 AND executor = ?6",
             key,
         )?;
         if past + last > 0 {
