@@ -193,6 +193,11 @@ cases! {
     put_back:
         a_run_put_back_on_evidence_keeps_its_attempt_and_fence,
         a_run_put_back_for_a_retry_keeps_the_ended_attempt,
+        a_run_whose_executor_stopped_keeps_where_it_had_begun,
+        a_start_that_was_told_with_the_stop_counts,
+        what_an_executor_says_again_of_a_run_it_gave_back_changes_nothing,
+        a_run_given_back_twice_then_retried_shows_each_executor,
+        a_run_canceled_after_its_executor_stopped_shows_no_other_attempt,
         a_loss_is_counted,
         a_put_back_needs_state_attempt_and_fence;
     cancel:
@@ -219,6 +224,12 @@ cases! {
         a_log_is_complete_once_the_last_record_of_an_ended_attempt_is_stored,
         a_log_of_a_lost_attempt_is_complete_with_its_end,
         the_last_attempt_that_logged_is_shown_unless_another_is_named,
+        an_attempt_that_goes_on_elsewhere_has_one_log_without_a_gap,
+        an_attempt_that_wrote_nothing_where_it_ended_is_complete,
+        records_of_an_executor_that_was_taken_over_from_are_left_out,
+        what_goes_on_is_counted_where_it_finds_no_room,
+        a_log_may_go_on_with_nothing_but_what_was_dropped,
+        a_log_begun_before_dispatches_were_told_apart_goes_on,
         the_log_of_an_unknown_run_is_not_found;
     damage:
         r11_a_job_that_can_t_be_read_has_a_problem_and_leaves_the_others_whole,

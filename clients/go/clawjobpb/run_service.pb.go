@@ -229,7 +229,7 @@ type Run struct {
 	// For SKIPPED, LOST, CANCELED and QUEUED: why, in one line.
 	StateMessage    string                 `protobuf:"bytes,25,opt,name=state_message,json=stateMessage,proto3" json:"state_message,omitempty"`
 	NextAttemptTime *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=next_attempt_time,json=nextAttemptTime,proto3" json:"next_attempt_time,omitempty"`
-	// When it may next be sent: the fire time, later with spread or retries.
+	// When it may next be sent: the fire time, later with spread, retries and executors that were stopped.
 	DueTime *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=due_time,json=dueTime,proto3" json:"due_time,omitempty"`
 	// The executor of the last attempt.
 	Executor string `protobuf:"bytes,28,opt,name=executor,proto3" json:"executor,omitempty"`
@@ -497,7 +497,7 @@ func (x *Run) GetMissedUntilTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// One try at a run.
+// One try at a run. One that began on several executors, as those before the last were stopped, comes once for each of them: all have its number.
 type Attempt struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint32                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -1289,7 +1289,7 @@ func (x *ListRunLogsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// A log record with its number.
+// A log record with its number in the log of its attempt, whichever executors wrote it.
 type StoredLogRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`

@@ -1968,7 +1968,7 @@ func (x *Progress) GetCheckpoint() *Payload {
 type LogChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Ref   *AttemptRef            `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// Number of the first record; records of an attempt count from 1 without gaps.
+	// Number of the first record; the records of each dispatch of an attempt count from 1 without gaps.
 	FirstSeq uint64       `protobuf:"varint,2,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
 	Records  []*LogRecord `protobuf:"bytes,3,rep,name=records,proto3" json:"records,omitempty"`
 	// Records that the sender dropped just before this chunk.

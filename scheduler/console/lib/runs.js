@@ -36,6 +36,18 @@ export const toneOf = (state) => TONES[state] ?? "off";
 /** @param {string} state */
 export const isOpen = (state) => OPEN.includes(state) || state === "SCHEDULED";
 
+/** By so much two nodes' clocks may differ, in milliseconds. */
+const CLOCKS_MS = 1000;
+
+/**
+ * Whether the run waited again after its first start, for a retry or because an executor stopped:
+ * its due time is then that of the last wait.
+ * @param {pb.Run} run
+ */
+export const waitedAgain = (run) =>
+  (run.attempt ?? 1) > 1 || (run.attempts?.length ?? 0) > 1 ||
+  Date.parse(run.dueTime ?? "") - Date.parse(run.startTime ?? "") > CLOCKS_MS;
+
 /**
  * How many missed fire times a run stands for: 0 for one that its overlap policy or a pause
  * skipped, which is a decision.
@@ -53,10 +65,11 @@ export const troubles = (run) => (FAILED.includes(stateOf(run.state)) ? 1 : miss
 /**
  * Between the planned time and the first start.
  * @param {pb.Run} run
- * @returns {number} milliseconds; NaN for a run that has not started or is not by schedule
+ * @returns {number} milliseconds; NaN for a run that has not started, and where the due time is not
+ *   the first
  */
 export function lateness(run) {
-  if (!run.startTime || !run.dueTime) return NaN;
+  if (!run.startTime || !run.dueTime || waitedAgain(run)) return NaN;
   return Math.max(0, Date.parse(run.startTime) - Date.parse(run.dueTime));
 }
 

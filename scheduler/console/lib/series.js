@@ -43,7 +43,7 @@ export function latenesses(runs, from, to) {
   for (const run of runs) {
     const late = lateness(run);
     const at = Math.floor(Date.parse(run.dueTime ?? "") / STEP_MS) - first;
-    if (late >= 0 && at >= 0 && at < count && run.attempt === 1) found[at].push(late);
+    if (late >= 0 && at >= 0 && at < count) found[at].push(late);
   }
   found.forEach((all) => all.sort((a, b) => a - b));
   /** @param {(all: number[]) => number} of */

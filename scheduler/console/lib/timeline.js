@@ -1,4 +1,5 @@
 // What happened to a run, in the order of time, and how long each part of it took.
+import { waitedAgain } from "./runs.js";
 import { instant } from "./time.js";
 
 /**
@@ -36,7 +37,7 @@ export function happenings(run) {
   };
   add(run.createTime, "created", { values: { by: run.triggeredBy ?? "" } });
   add(run.fireTime, "fire");
-  if (run.dueTime !== run.fireTime && run.attempt === 1) add(run.dueTime, "due");
+  if (run.dueTime !== run.fireTime && !waitedAgain(run)) add(run.dueTime, "due");
   // A run that is split has an attempt that nobody was sent: its shards are.
   for (const attempt of (run.attempts ?? []).filter((one) => one.executor)) {
     const values = { n: attempt.number ?? 0 };
@@ -93,7 +94,8 @@ export function spans(run, now) {
     waitedSince = ended;
   }
   if (!run.endTime && waitedSince < now && (run.attempts ?? []).every((one) => one.endTime)) {
-    rows.push({ number: (run.attempts?.length ?? 0) + 1, executor: "",
+    const next = (run.attempt ?? 1) + (run.nextAttemptTime ? 1 : 0);
+    rows.push({ number: next, executor: "",
       spans: [{ from: waitedSince, to: now, kind: /** @type {const} */ ("wait"), tone: "wait" }] });
   }
   return rows;

@@ -6,7 +6,7 @@ import { useAsk } from "../lib/list.js";
 import { appOf, idOf } from "../lib/names.js";
 import { href, useRoute, setQuery } from "../lib/router.js";
 import { call } from "../lib/rpc.js";
-import { isOpen, lateness, reason, stateOf, toneOf } from "../lib/runs.js";
+import { isOpen, lateness, reason, stateOf, toneOf, waitedAgain } from "../lib/runs.js";
 import { zoneOf } from "../lib/schedules.js";
 import { length } from "../lib/time.js";
 import { Facts, Fault, Loading, PageHead, Panel } from "../parts/basics.js";
@@ -74,7 +74,7 @@ async function askJob(name) {
 /** @param {{ run: pb.Run, zone: string }} props */
 function LogPanel({ run, zone }) {
   const { query } = useRoute();
-  const attempts = Math.max(1, run.attempts?.length ?? 1);
+  const attempts = Math.max(1, run.attempts?.at(-1)?.number ?? 1);
   const asked = Number(query.get("attempt")) || attempts;
   const [at, setAt] = useState(Math.min(asked, attempts));
   useEffect(() => {
@@ -107,7 +107,8 @@ function facts(run, zone) {
     html`<${RunLink} name=${name} />`;
   return [
     [t("run.fire"), when(run.fireTime)],
-    [t("run.due"), run.dueTime !== run.fireTime && when(run.dueTime)],
+    [t(waitedAgain(run) ? "run.dueAgain" : "run.due"),
+      run.dueTime !== run.fireTime && when(run.dueTime)],
     [t("run.start"), when(run.startTime)],
     [t("run.end"), when(run.endTime)],
     [t("run.lateness"), length(lateness(run))],

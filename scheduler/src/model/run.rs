@@ -1,5 +1,7 @@
 //! A run: one firing of a job. Its states; its open row; what it was once ended.
 
+mod record;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
@@ -12,6 +14,7 @@ use super::{
     ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
     shards::Part,
 };
+pub use record::{Attempt, RunRecord};
 
 /// State of a run as stored. A QUEUED run that is not yet due is *shown* as SCHEDULED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -303,7 +306,8 @@ pub struct OpenRun {
     pub created_at: DateTime<Utc>,
     /// 1, 2, 3 …
     pub attempt: u32,
-    /// Number of the last dispatch; 0 before the first.
+    /// Number of the last dispatch; 0 before the first. One more once an executor stopped that had
+    /// begun it: that dispatch is over.
     pub fence: u64,
     /// Attempts lost with their executor so far.
     pub lost: u32,
@@ -436,64 +440,4 @@ pub struct Skip {
     pub missed_count: u32,
     /// The last fire time it stands for.
     pub missed_until: DateTime<Utc>,
-}
-
-/// One attempt, for showing.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Attempt {
-    /// 1, 2, 3 …
-    pub number: u32,
-    /// Who ran it.
-    pub executor: Option<String>,
-    /// The session it was sent on.
-    pub session_epoch: u64,
-    /// How it ended; None while it goes on.
-    pub outcome: Option<Outcome>,
-    /// Why it failed.
-    pub failure: Option<Failure>,
-    /// Sent.
-    pub dispatched_at: Option<DateTime<Utc>>,
-    /// Acknowledged.
-    pub acked_at: Option<DateTime<Utc>>,
-    /// The handler began, on the executor's clock.
-    pub started_at: Option<DateTime<Utc>>,
-    /// It ended.
-    pub ended_at: Option<DateTime<Utc>>,
-    /// Measured by the executor.
-    pub duration: Option<Duration>,
-    /// Log records stored.
-    pub log_records: u64,
-    /// Log records the executor had to drop.
-    pub log_dropped: u64,
-    /// What a result said that came after the attempt was given up.
-    pub late_outcome: Option<Outcome>,
-}
-
-/// A run in full, open or ended, as lists and details show it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunRecord {
-    /// The row while open; for an ended run the same facts as they last were, with the final state.
-    pub run: OpenRun,
-    /// Its app's name.
-    pub app_name: Arc<str>,
-    /// Its job's name.
-    pub job_name: Arc<str>,
-    /// When it ended.
-    pub ended_at: Option<DateTime<Utc>>,
-    /// What the handler returned.
-    pub output: Option<Payload>,
-    /// The output was cut to the limit.
-    pub output_truncated: bool,
-    /// Why the last attempt failed.
-    pub failure: Option<Failure>,
-    /// 0..1, the last the handler said.
-    pub progress: Option<f32>,
-    /// What it said with it.
-    pub progress_message: String,
-    /// For SKIPPED: how many fire times it stands for.
-    pub missed_count: u32,
-    /// For SKIPPED: the last of them.
-    pub missed_until: Option<DateTime<Utc>>,
-    /// All attempts, oldest first; empty when only the basics were asked for.
-    pub attempts: Vec<Attempt>,
 }

@@ -108,7 +108,11 @@ pub(super) fn decide(
                 _ => Duration::ZERO,
             };
             let due_at = now + wait.min(BUSY_WAIT_MAX);
-            put_back(run, from, due_at, words(what), PutBackHow::SameAttempt)
+            let how = match what {
+                What::Result(_) => PutBackHow::Begun { end: attempt_end(run, what, acked_at) },
+                _ => PutBackHow::SameAttempt,
+            };
+            put_back(run, from, due_at, words(what), how)
         }
         Verdict::RetryWait { lost } => {
             let end = attempt_end(run, what, acked_at);
@@ -139,6 +143,10 @@ fn put_back(
     after.message.clone_from(&message);
     match &how {
         PutBackHow::SameAttempt => after.state = RunState::Queued,
+        PutBackHow::Begun { .. } => {
+            after.state = RunState::Queued;
+            after.fence += 1;
+        }
         PutBackHow::NextAttempt { lost, .. } => {
             after.state = RunState::RetryWait;
             after.lost += u32::from(*lost);

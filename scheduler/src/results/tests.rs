@@ -23,7 +23,7 @@ use crate::{
         ids::{AppId, AttemptRef, JobId, PARTITION_COUNT, PartitionId, RunId},
         job::{JobSpec, JobState},
         retry::RetryPolicy,
-        run::{CODE_INVALID_PARAMS, CODE_UNKNOWN_HANDLER, OpenRun, RunState, TriggerKind},
+        run::{self, CODE_INVALID_PARAMS, CODE_UNKNOWN_HANDLER, OpenRun, RunState, TriggerKind},
     },
     store::{
         Store,
@@ -312,12 +312,14 @@ async fn shutdown_busy_and_draining_use_up_no_attempt() {
     let mut executor = bench.executor("a").await;
     let attempt = bench.start(1, &mut executor).await;
     let shutdown = RunResult { outcome: Outcome::Canceled.into(), ..failed("SHUTDOWN") };
-    executor.finish(attempt, shutdown);
-    bench.settle().await;
-    assert_eq!(result_acks(&mut executor), [COMMITTED]);
+    for answer in [COMMITTED, DUPLICATE] {
+        executor.finish(attempt, shutdown.clone());
+        bench.settle().await;
+        assert_eq!(result_acks(&mut executor), [answer]);
+    }
     for (n, status) in [(2, run_ack::Status::Busy), (3, run_ack::Status::Draining)] {
         let row = bench.open(attempt.run).await.expect("open");
-        assert_eq!((row.state, row.attempt, row.fence), (RunState::Queued, 1, n - 1));
+        assert_eq!((row.state, row.attempt, row.fence), (RunState::Queued, 1, n));
         bench.clock.advance(Duration::from_secs(1));
         bench.hub.tick(bench.clock.now(), bench.clock.elapsed());
         let command = bench.send(attempt.run, &mut executor).await;
@@ -325,7 +327,10 @@ async fn shutdown_busy_and_draining_use_up_no_attempt() {
         bench.settle().await;
     }
     let row = bench.open(attempt.run).await.expect("open");
-    assert_eq!((row.state, row.attempt, row.fence), (RunState::Queued, 1, 3));
+    assert_eq!((row.state, row.attempt, row.fence), (RunState::Queued, 1, 4));
+    let begun = bench.store.get_run(attempt.run).await.expect("known").attempts;
+    let begun: Vec<_> = begun.iter().map(|one| (one.number, one.fence, one.outcome)).collect();
+    assert_eq!(begun, [(1, 1, Some(run::Outcome::Canceled))], "the others never took it");
 }
 
 #[tokio::test]

@@ -250,8 +250,9 @@ pub trait Store:
     /// that never had it gets the answer for an unknown run. One answer per request, in order.
     async fn end_runs(&self, ends: &[EndRun], now: DateTime<Utc>) -> Result<Vec<EndAnswer>>;
 
-    /// Open runs back to waiting: to RETRY_WAIT (keeping the ended attempt) or to QUEUED with the
-    /// same attempt, if state and fence hold. Leaves them in the inbox. Returns those changed.
+    /// Open runs back to waiting: to RETRY_WAIT or to QUEUED with the same attempt, if state and
+    /// fence hold. An attempt that had begun is kept as it ended. Leaves the runs in the inbox.
+    /// Returns those changed, with the fence they had.
     async fn put_back(&self, runs: &[PutBack], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
 
     /// Open runs → CANCELING with a reason, if state and fence hold; a parent keeps its state, and
@@ -292,8 +293,9 @@ pub trait Store:
     async fn load_checkpoints(&self, runs: &[RunId])
     -> Result<Vec<(RunId, crate::model::Payload)>>;
 
-    /// Appends log records; those stored already are left out. Returns, per chunk in order, the
-    /// number of the last record that is stored now.
+    /// Appends log records; those stored already are left out, and those of a dispatch that another
+    /// has taken over from. Returns, per chunk in order and in the numbers of its own dispatch, the
+    /// last record that is stored now.
     async fn append_logs(&self, chunks: &[LogAppend], now: DateTime<Utc>) -> Result<Vec<u64>>;
 
     /// Log records of one attempt after `after_seq`, oldest first.

@@ -317,8 +317,14 @@ pub struct PutBack {
 /// Whether the attempt is used up.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PutBackHow {
-    /// QUEUED, same attempt (T7, SHUTDOWN).
+    /// QUEUED, same attempt, which had not begun (T7).
     SameAttempt,
+    /// QUEUED, same attempt, which had begun on an executor that stopped (SHUTDOWN). That is kept
+    /// among the attempts; the fence is raised, so that the dispatch can't answer once more.
+    Begun {
+        /// How it ended there.
+        end: AttemptEnd,
+    },
     /// RETRY_WAIT; the attempt is kept with its end (T10, T17, T18).
     NextAttempt {
         /// The ended attempt.

@@ -92,6 +92,31 @@ test("attempts are shown against time, each with its log", async () => {
   await close();
 });
 
+test("a run whose executor was stopped shows both that ran it, and makes no lateness up",
+  async () => {
+    const fine = await here.scheduler.runOf("apps/ops/jobs/fine");
+    const run = await here.scheduler.call("RunService/GetRun", { name: fine.name });
+    const at = (/** @type {number} */ s) =>
+      new Date(Date.parse(run.fireTime) + s * 1000).toISOString();
+    const on = (/** @type {string} */ id, /** @type {number} */ from, /** @type {number} */ to) =>
+      ({ number: 1, executor: `apps/ops/executors/${id}`, dispatchTime: at(from),
+        startTime: at(from + 1), endTime: at(to), outcome: "OUTCOME_SUCCEEDED" });
+    const stopped = { ...on("one", 0, 60), outcome: "OUTCOME_CANCELED",
+      failure: { code: "SHUTDOWN", message: "the executor shuts down" } };
+    const told = { ...run, dueTime: at(60), startTime: at(1), endTime: at(90),
+      attempts: [stopped, on("two", 70, 90)] };
+    const { page, close } = await here.open();
+    await page.route("**/clawjob.v1.RunService/GetRun", (route) =>
+      route.fulfill({ contentType: "application/json", body: JSON.stringify(told) }));
+    await goTo(page, address(fine.name));
+    await until(async () => (await page.locator(".bars .bar-name").count()) === 2, "two bars");
+    await page.locator(".happenings", { hasText: "attempt 1 ended: canceled SHUTDOWN" }).waitFor();
+    await page.locator(".facts").getByText("Due again").waitFor();
+    assert.equal(await page.locator(".facts").getByText("Late by").count(), 0);
+    assert.equal(await page.locator(".log").getByLabel("Attempt").count(), 0, "it has one log");
+    await close();
+  });
+
 test("a log is shown as it is written, filtered, searched and saved", async () => {
   const run = await here.scheduler.call("JobService/TriggerJob", { name: "apps/ops/jobs/ticks" });
   const { page, close } = await here.open({ at: address(run.name) });

@@ -12,9 +12,10 @@ use std::{
 
 use clawjob_executor::{Ctx, Executor, Failure, Reconnect};
 use clawjob_proto::v1::{
-    Heartbeat, Outcome, Payload, Run, RunResult, RunState, executor::State, result_ack,
-    session_request::Frame as Up, session_response::Frame as Down,
+    Heartbeat, ListRunLogsRequest, Outcome, Payload, Run, RunResult, RunState, executor::State,
+    result_ack, session_request::Frame as Up, session_response::Frame as Down,
 };
+use clawjob_scheduler::store::log_chunk::SEAM;
 use nix::sys::signal::{Signal, kill};
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -100,6 +101,66 @@ async fn x23_a_killed_agent_that_comes_back_at_once_leaves_no_run_running() {
     assert_eq!(first.outcome(), Outcome::Lost, "{first:?}");
     let orphan = pid_in(&mark).expect("written");
     let _ = kill(nix::unistd::Pid::from_raw(orphan), Signal::SIGKILL);
+}
+
+/// The messages of a run's log.
+async fn lines_of(fleet: &mut Fleet, run: &str) -> Vec<String> {
+    let request = ListRunLogsRequest { name: run.to_owned(), ..ListRunLogsRequest::default() };
+    let page = fleet.runs.list_run_logs(request).await.expect("listed").into_inner();
+    page.records.into_iter().filter_map(|stored| stored.record).map(|it| it.message).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_executor_is_stopped_tells_of_both_that_ran_it_on_sqlite() {
+    stopped_and_gone_on(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_executor_is_stopped_tells_of_both_that_ran_it_on_postgres() {
+    let schema = postgres::Schema::create().await;
+    stopped_and_gone_on(&["--database", &schema.url]).await;
+}
+
+async fn stopped_and_gone_on(args: &[&str]) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut fleet = Fleet::start(dir.path(), args).await;
+    let mark = dir.path().join("begun");
+    // Where it begins first it goes on for ever; where it begins next it writes less.
+    let script = format!(
+        "if test -e {0}; then echo there 1; echo there 2; exit 0; fi; touch {0}; \
+         for i in 1 2 3; do echo here $i; done; exec sleep 1000",
+        mark.display()
+    );
+    let commands = format!("    steps: {{program: sh, args: ['-c', '{script}']}}\n");
+    let url = fleet.node.url();
+    let first = fleet.agent(dir.path(), "first", &url, &commands).await;
+    fleet.until_executor("first", State::Online).await;
+    let job = fleet.job("job", "shell", r#"{"command":"steps"}"#).await;
+    let run = fleet.trigger(&job).await;
+    let begun = fleet.until(&run, RunState::Running).await;
+    let end = Instant::now() + STEP;
+    while lines_of(&mut fleet, &run).await.len() < 3 {
+        assert!(Instant::now() < end, "its lines never came");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let _second = fleet.agent(dir.path(), "second", &url, &commands).await;
+    fleet.until_executor("second", State::Online).await;
+    first.signal(Signal::SIGTERM);
+    fleet.until_executor("first", State::Draining).await;
+    first.signal(Signal::SIGTERM);
+    let ended = fleet.until(&run, RunState::Succeeded).await;
+    let told: Vec<_> = ended
+        .attempts
+        .iter()
+        .map(|one| (one.number, one.executor.rsplit('/').next().unwrap_or(""), one.outcome()))
+        .collect();
+    let expected = [(1, "first", Outcome::Canceled), (1, "second", Outcome::Succeeded)];
+    assert_eq!((ended.attempt, told.as_slice()), (1, expected.as_slice()));
+    let why = ended.attempts[0].failure.as_ref().expect("why it stopped there");
+    assert_eq!(why.code, "SHUTDOWN");
+    assert_eq!(ended.start_time, begun.start_time, "the run began once");
+    let lines = ["here 1", "here 2", "here 3", SEAM, "there 1", "there 2"];
+    assert_eq!(lines_of(&mut fleet, &run).await, lines);
 }
 
 fn pid_in(file: &std::path::Path) -> Option<i32> {

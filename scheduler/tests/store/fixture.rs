@@ -9,7 +9,9 @@ use clawjob_scheduler::{
         executor::ExecutorRef,
         ids::{AttemptRef, JobId, PARTITION_COUNT, PartitionId, RunId},
         job::{Job, JobSpec, JobState},
-        run::{Failure, KillReason, NewRun, OpenRun, Outcome, RunState, TriggerKind},
+        run::{
+            CODE_SHUTDOWN, Failure, KillReason, NewRun, OpenRun, Outcome, RunState, TriggerKind,
+        },
     },
     store::{
         SharedStore, Store,
@@ -212,7 +214,12 @@ pub(crate) fn advance(row: &PartitionRow) -> Advance {
 
 /// A dispatch of one run to executor `e1`, session 1.
 pub(crate) fn to_e1(attempt: AttemptRef) -> Dispatch {
-    let row = DispatchRow { attempt, executor: "e1".into(), session_epoch: 1 };
+    on("e1", attempt)
+}
+
+/// A dispatch of one run to an executor, session 1.
+pub(crate) fn on(executor: &str, attempt: AttemptRef) -> Dispatch {
+    let row = DispatchRow { attempt, executor: executor.into(), session_epoch: 1 };
     Dispatch { rows: vec![row], cursors: Vec::new() }
 }
 
@@ -235,6 +242,18 @@ pub(crate) fn retry_later(attempt: AttemptRef) -> PutBack {
         due_at: at(60),
         message: "failed, next attempt in a minute".to_owned(),
         how: PutBackHow::NextAttempt { end: failed(), lost: false },
+    }
+}
+
+/// A run whose executor stopped after it had begun it, with three records logged.
+pub(crate) fn begun(attempt: AttemptRef) -> PutBack {
+    let failure = Failure { code: CODE_SHUTDOWN.to_owned(), ..Failure::default() };
+    let end = AttemptEnd { outcome: Some(Outcome::Canceled), failure: Some(failure), ..failed() };
+    PutBack {
+        due_at: at(30),
+        message: "it stopped".to_owned(),
+        how: PutBackHow::Begun { end },
+        ..retry_later(attempt)
     }
 }
 

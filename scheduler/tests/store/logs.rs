@@ -10,12 +10,12 @@ use clawjob_scheduler::{
     },
     store::{
         StoreError,
-        log_chunk::{ATTEMPT_LOG_BYTES_MAX, LOG_PAGE_BYTES_MAX},
+        log_chunk::{ATTEMPT_LOG_BYTES_MAX, LOG_PAGE_BYTES_MAX, SEAM},
         ops::{EndRun, LogAppend, LogPage, LogQuery},
     },
 };
 
-use super::fixture::{Fixture, at, ending, retry_later};
+use super::fixture::{Fixture, at, begun, ending, on, retry_later};
 
 fn record(seq: u64) -> LogRecord {
     let level = if seq.is_multiple_of(3) { LogLevel::Warn } else { LogLevel::Info };
@@ -214,4 +214,108 @@ pub(crate) async fn the_last_attempt_that_logged_is_shown_unless_another_is_name
 pub(crate) async fn the_log_of_an_unknown_run_is_not_found(f: &Fixture) {
     let fault = f.store.list_logs(&query(RunId::by_hand(at(0), 1))).await.expect_err("unknown");
     assert!(matches!(fault, StoreError::NotFound(_)), "{fault}");
+}
+
+/// Gives the run back and sends it to `e2`, with the same attempt.
+async fn gone_on(f: &Fixture, sent: AttemptRef) -> AttemptRef {
+    f.store.put_back(&[begun(sent)], at(21)).await.expect("back");
+    let waits = f.open(sent.run).await.attempt_ref();
+    f.store.dispatch(&on("e2", waits), at(31)).await.expect("sent")[0]
+}
+
+/// What a page says, in order: the seam, and each record by its own message.
+fn said(page: &LogPage) -> Vec<(u64, &str)> {
+    page.records.iter().map(|record| (record.seq, record.message.as_str())).collect()
+}
+
+pub(crate) async fn an_attempt_that_goes_on_elsewhere_has_one_log_without_a_gap(f: &Fixture) {
+    let first = f.run_in("a", RunState::Running).await;
+    f.store.append_logs(&[chunk(first, 1..=3)], at(20)).await.expect("stored");
+    let second = gone_on(f, first).await;
+    let page = list(f, first.run).await;
+    assert_eq!((page.complete, page.ended_at), (false, None), "the attempt goes on");
+    let chunks = [chunk(second, 1..=2), chunk(second, 2..=4)];
+    let stored = f.store.append_logs(&chunks, at(32)).await.expect("stored");
+    assert_eq!(stored, [2, 4], "told in the numbers of who wrote them");
+    let page = list(f, first.run).await;
+    let line = |seq| record(seq).message;
+    let lines = [line(1), line(2), line(3), SEAM.to_owned(), line(1), line(2), line(3), line(4)];
+    let expected: Vec<_> = (1..).zip(lines.iter().map(String::as_str)).collect();
+    assert_eq!(said(&page), expected);
+    assert_eq!((page.attempt, page.through_seq, page.dropped), (1, 8, 0));
+    let asked = LogQuery { after_seq: 4, ..query(first.run) };
+    let page = f.store.list_logs(&asked).await.expect("a page");
+    assert_eq!(said(&page), expected[4..]);
+    let attempts = f.store.get_run(first.run).await.expect("the run").attempts;
+    let counts: Vec<_> = attempts.iter().map(|one| one.log_records).collect();
+    assert_eq!(counts, [3, 4]);
+    f.store.end_runs(&[ending_with_logs(second, 5)], at(40)).await.expect("ended");
+    assert!(!list(f, first.run).await.complete, "the fifth of the second is under way");
+    f.store.append_logs(&[chunk(second, 5..=5)], at(41)).await.expect("stored");
+    assert!(list(f, first.run).await.complete);
+}
+
+pub(crate) async fn an_attempt_that_wrote_nothing_where_it_ended_is_complete(f: &Fixture) {
+    let first = f.run_in("a", RunState::Running).await;
+    f.store.append_logs(&[chunk(first, 1..=3)], at(20)).await.expect("stored");
+    let second = gone_on(f, first).await;
+    f.store.end_runs(&[ending_with_logs(second, 0)], at(40)).await.expect("ended");
+    let page = list(f, first.run).await;
+    assert_eq!((page.complete, page.records), (true, records(1..=3)));
+}
+
+pub(crate) async fn records_of_an_executor_that_was_taken_over_from_are_left_out(f: &Fixture) {
+    let first = f.run_in("a", RunState::Running).await;
+    f.store.append_logs(&[chunk(first, 1..=1)], at(20)).await.expect("stored");
+    let second = gone_on(f, first).await;
+    f.store.append_logs(&[chunk(second, 1..=1)], at(32)).await.expect("stored");
+    f.store.append_logs(&[chunk(first, 2..=9)], at(33)).await.expect("taken");
+    let (page, line) = (list(f, first.run).await, record(1).message);
+    assert_eq!(said(&page), [(1, &*line), (2, SEAM), (3, &*line)]);
+}
+
+pub(crate) async fn what_goes_on_is_counted_where_it_finds_no_room(f: &Fixture) {
+    let first = f.run_in("a", RunState::Running).await;
+    let big = |seq| LogRecord { message: "x".repeat(1 << 20), ..record(seq) };
+    let append = |attempt, seq| LogAppend { attempt, records: vec![big(seq)], dropped: 0 };
+    let fit = ATTEMPT_LOG_BYTES_MAX >> 20;
+    for seq in 1..=fit {
+        f.store.append_logs(&[append(first, seq)], at(20)).await.expect("taken");
+    }
+    let second = gone_on(f, first).await;
+    for seq in 1..=2 {
+        let stored = f.store.append_logs(&[append(second, seq)], at(32)).await.expect("taken");
+        assert_eq!(stored, [seq]);
+    }
+    f.store.end_runs(&[ending_with_logs(second, 2)], at(40)).await.expect("ended");
+    let asked = LogQuery { after_seq: fit, ..query(first.run) };
+    let page = f.store.list_logs(&asked).await.expect("a page");
+    assert_eq!(said(&page), [(fit + 1, SEAM)]);
+    assert_eq!((page.through_seq, page.complete), (fit + 3, true));
+    let attempts = f.store.get_run(first.run).await.expect("the run").attempts;
+    assert_eq!((attempts[1].log_records, attempts[1].log_dropped), (0, 2));
+}
+
+pub(crate) async fn a_log_may_go_on_with_nothing_but_what_was_dropped(f: &Fixture) {
+    let first = f.run_in("a", RunState::Running).await;
+    f.store.append_logs(&[chunk(first, 1..=1)], at(20)).await.expect("stored");
+    let second = gone_on(f, first).await;
+    let nothing = LogAppend { attempt: second, records: Vec::new(), dropped: 7 };
+    f.store.append_logs(&[nothing], at(32)).await.expect("taken");
+    f.store.append_logs(&[chunk(second, 8..=8)], at(33)).await.expect("stored");
+    let (page, one, eight) = (list(f, first.run).await, record(1).message, record(8).message);
+    assert_eq!(said(&page), [(1, &*one), (2, SEAM), (10, &*eight)]);
+    assert_eq!(page.dropped, 7);
+}
+
+pub(crate) async fn a_log_begun_before_dispatches_were_told_apart_goes_on(f: &Fixture) {
+    let running = f.run_in("a", RunState::Running).await;
+    f.store.append_logs(&[chunk(running, 1..=2)], at(20)).await.expect("stored");
+    f.sql("UPDATE log_chunk SET fence = 0").await;
+    assert_eq!(f.store.append_logs(&[chunk(running, 2..=3)], at(21)).await.expect("stored"), [3]);
+    assert_eq!(list(f, running.run).await.records, records(1..=3));
+    f.store.end_runs(&[ending_with_logs(running, 3)], at(22)).await.expect("ended");
+    assert!(list(f, running.run).await.complete);
+    let record = f.store.get_run(running.run).await.expect("the run");
+    assert_eq!(record.attempts[0].log_records, 3);
 }

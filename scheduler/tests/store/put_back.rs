@@ -3,12 +3,12 @@
 use clawjob_scheduler::{
     model::{
         ids::AttemptRef,
-        run::{KillReason, Outcome, RunState},
+        run::{CODE_SHUTDOWN, KillReason, Outcome, RunRecord, RunState},
     },
-    store::ops::{AttemptEnd, EndAnswer, PutBack, PutBackHow, StateSet},
+    store::ops::{AttemptEnd, EndAnswer, LateResult, PutBack, PutBackHow, StateSet},
 };
 
-use super::fixture::{Fixture, at, canceling, ending, failed, retry_later};
+use super::fixture::{Fixture, at, begun, canceling, ending, failed, on, retry_later};
 
 fn same_attempt(attempt: AttemptRef) -> PutBack {
     PutBack {
@@ -95,4 +95,99 @@ pub(crate) async fn a_put_back_needs_state_attempt_and_fence(f: &Fixture) {
     f.store.mark_canceling(&kill, at(20)).await.expect("marked");
     f.store.put_back(&[retry_later(running)], at(21)).await.expect("back");
     assert_eq!(f.open(running.run).await.kill_reason, None);
+}
+
+/// Number, executor and outcome of each attempt, and when it ended.
+fn told(record: &RunRecord) -> Vec<(u32, &str, Option<Outcome>, Option<i64>)> {
+    let since = |ended: chrono::DateTime<chrono::Utc>| (ended - at(0)).num_seconds();
+    let attempts = record.attempts.iter();
+    let told = attempts.map(|one| {
+        (one.number, one.executor.as_deref().unwrap_or(""), one.outcome, one.ended_at.map(since))
+    });
+    told.collect()
+}
+
+pub(crate) async fn a_run_whose_executor_stopped_keeps_where_it_had_begun(f: &Fixture) {
+    let sent = f.run_in("a", RunState::Running).await;
+    assert_eq!(f.store.put_back(&[begun(sent)], at(20)).await.expect("back"), [sent]);
+    let run = f.open(sent.run).await;
+    let waits = AttemptRef { fence: 2, ..sent };
+    assert_eq!((run.state, run.attempt_ref()), (RunState::Queued, waits));
+    assert_eq!((run.due_at, run.message.as_str(), run.lost), (at(30), "it stopped", 0));
+    assert_eq!((run.dispatched_at, run.acked_at, run.started_at), (None, None, Some(at(12))));
+    assert_eq!(f.drain_inbox().await.ids, [sent.run], "its owner hears of it");
+    let record = f.store.get_run(sent.run).await.expect("the run");
+    let stopped = (1, "e1", Some(Outcome::Canceled), Some(20));
+    assert_eq!(told(&record), [stopped]);
+    assert_eq!(record.failure, None, "that an executor stopped is no failure of the run");
+    let first = &record.attempts[0];
+    assert_eq!((first.dispatched_at, first.acked_at), (Some(at(11)), Some(at(12))));
+    assert_eq!(first.failure.as_ref().expect("a reason").code, CODE_SHUTDOWN);
+    let again = f.store.dispatch(&on("e2", waits), at(31)).await.expect("a dispatch")[0];
+    assert_eq!(again, AttemptRef { fence: 3, ..sent });
+    f.store.end_runs(&[ending(again, RunState::Succeeded)], at(40)).await.expect("ended");
+    let record = f.store.get_run(sent.run).await.expect("the run");
+    assert_eq!(told(&record), [stopped, (1, "e2", Some(Outcome::Succeeded), Some(40))]);
+    assert_eq!((record.run.attempt, record.run.started_at), (1, Some(at(12))));
+    assert_eq!(record.failure, None);
+}
+
+pub(crate) async fn a_start_that_was_told_with_the_stop_counts(f: &Fixture) {
+    let sent = f.run_in("a", RunState::Dispatched).await;
+    f.store.put_back(&[begun(sent)], at(20)).await.expect("back");
+    assert_eq!(f.open(sent.run).await.started_at, Some(at(12)));
+    let record = f.store.get_run(sent.run).await.expect("the run");
+    assert_eq!(record.attempts[0].acked_at, Some(at(12)));
+}
+
+pub(crate) async fn what_an_executor_says_again_of_a_run_it_gave_back_changes_nothing(f: &Fixture) {
+    let sent = f.run_in("a", RunState::Running).await;
+    f.store.put_back(&[begun(sent)], at(20)).await.expect("back");
+    let before = f.store.get_run(sent.run).await.expect("the run");
+    assert_eq!(
+        f.store.put_back(&[begun(sent), retry_later(sent)], at(21)).await.expect("none"),
+        []
+    );
+    let answers = f.store.end_runs(&[ending(sent, RunState::Succeeded)], at(21)).await;
+    assert_eq!(answers.expect("answers"), [EndAnswer::Duplicate]);
+    assert_eq!(f.store.get_run(sent.run).await.expect("the run"), before);
+}
+
+pub(crate) async fn a_run_given_back_twice_then_retried_shows_each_executor(f: &Fixture) {
+    let mut sent = f.run_in("a", RunState::Running).await;
+    for (executor, time) in [("e2", 20), ("e3", 40)] {
+        f.store.put_back(&[begun(sent)], at(time)).await.expect("back");
+        let waits = f.open(sent.run).await.attempt_ref();
+        sent = f.store.dispatch(&on(executor, waits), at(time + 11)).await.expect("sent")[0];
+    }
+    let end = AttemptEnd { outcome: Some(Outcome::Lost), ..AttemptEnd::default() };
+    let how = PutBackHow::NextAttempt { end, lost: true };
+    f.store.put_back(&[PutBack { how, ..retry_later(sent) }], at(60)).await.expect("back");
+    let late = LateResult { attempt: sent, outcome: Outcome::Succeeded };
+    f.store.record_late(&[late]).await.expect("noted");
+    let record = f.store.get_run(sent.run).await.expect("the run");
+    let (stopped, lost) = (Some(Outcome::Canceled), Some(Outcome::Lost));
+    let past =
+        [(1, "e1", stopped, Some(20)), (1, "e2", stopped, Some(40)), (1, "e3", lost, Some(60))];
+    assert_eq!(told(&record), past);
+    let late: Vec<_> = record.attempts.iter().map(|one| one.late_outcome).collect();
+    assert_eq!(late, [None, None, Some(Outcome::Succeeded)]);
+    let woken = f.store.wake_retries(&[sent], at(61)).await.expect("woken")[0];
+    assert_eq!(woken.attempt, 2);
+    f.dispatched(woken).await;
+    let record = f.store.get_run(sent.run).await.expect("the run");
+    assert_eq!(told(&record)[..3], past);
+    assert_eq!(told(&record)[3..], [(2, "e1", None, None)]);
+}
+
+pub(crate) async fn a_run_canceled_after_its_executor_stopped_shows_no_other_attempt(f: &Fixture) {
+    let sent = f.run_in("a", RunState::Running).await;
+    f.store.put_back(&[begun(sent)], at(20)).await.expect("back");
+    let waits = f.open(sent.run).await.attempt_ref();
+    let mut end = ending(waits, RunState::Canceled);
+    end.end.outcome = None;
+    f.store.end_runs(&[end], at(21)).await.expect("ended");
+    let record = f.store.get_run(sent.run).await.expect("the run");
+    assert_eq!(told(&record), [(1, "e1", Some(Outcome::Canceled), Some(20))]);
+    assert_eq!((record.run.started_at, record.failure), (Some(at(12)), None));
 }

@@ -100,8 +100,10 @@ async fn tell_dropped(
 ) -> Result<(), CliError> {
     let run = get(&mut ctx.client, name, RunView::Full).await?;
     let number = attempt.unwrap_or(run.attempt);
-    let shown = run.attempts.iter().find(|attempt| attempt.number == number);
-    if let Some(dropped) = shown.map(|shown| shown.log_records_dropped).filter(|n| *n > 0) {
+    // One that began on several executors is listed once for each.
+    let shown = run.attempts.iter().filter(|attempt| attempt.number == number);
+    let dropped: u64 = shown.map(|shown| shown.log_records_dropped).sum();
+    if dropped > 0 {
         ctx.term.remark(&format!("{dropped} records of attempt {number} were dropped"));
     }
     Ok(())

@@ -143,6 +143,17 @@ pub(super) fn line(run: &Run, zone: &TimeZone) -> String {
     parts.join("  ")
 }
 
+/// By so much two nodes' clocks may differ, in seconds.
+const CLOCKS_S: i64 = 1;
+
+/// Whether the run waited again after its first start, for a retry or because an executor stopped:
+/// its due time is then that of the last wait.
+fn waited_again(run: &Run) -> bool {
+    let seconds = |time: &Option<prost_types::Timestamp>| time.as_ref().map(|time| time.seconds);
+    let since = seconds(&run.due_time).zip(seconds(&run.start_time)).map(|(due, at)| due - at);
+    run.attempt > 1 || run.attempts.len() > 1 || since.is_some_and(|since| since > CLOCKS_S)
+}
+
 /// A run shown alone.
 pub(super) fn fields(run: &Run, zone: &TimeZone) -> Fields {
     let at = |time: &Option<prost_types::Timestamp>| Cell::from(show::instant(time.as_ref(), zone));
@@ -166,7 +177,7 @@ pub(super) fn fields(run: &Run, zone: &TimeZone) -> Fields {
         ("rerun of", names::short(&run.rerun_of).into()),
         ("caused by", names::short(&run.caused_by).into()),
         ("fire time", at(&run.fire_time)),
-        ("due", at(&run.due_time)),
+        (if waited_again(run) { "due again" } else { "due" }, at(&run.due_time)),
         ("created", at(&run.create_time)),
         ("started", at(&run.start_time)),
         ("ended", at(&run.end_time)),
@@ -217,5 +228,15 @@ mod tests {
         let duration = Some(prost_types::Duration { seconds: 3, nanos: 0 });
         let own = Attempt { start_time: at(101), duration, ..lost };
         assert_eq!((started(&own), took(&own).as_str()), (at(101).as_ref(), "3s"));
+    }
+
+    #[test]
+    fn a_due_time_after_the_first_start_is_told_as_that() {
+        let run = Run { attempt: 1, due_time: at(100), start_time: at(100), ..Run::default() };
+        assert!(!waited_again(&run));
+        assert!(!waited_again(&Run { start_time: None, ..run.clone() }));
+        assert!(waited_again(&Run { due_time: at(300), ..run.clone() }), "its executor stopped");
+        assert!(waited_again(&Run { attempt: 2, ..run.clone() }));
+        assert!(waited_again(&Run { attempts: vec![Attempt::default(); 2], ..run }));
     }
 }

@@ -103,6 +103,7 @@ export default {
   "run.causedBy": "Started by",
   "run.chain": "Before and after",
   "run.due": "Due",
+  "run.dueAgain": "Due again",
   "run.elapsed": "Took",
   "run.end": "Ended",
   "run.facts": "Facts",

@@ -102,6 +102,7 @@ export default {
   "run.causedBy": "由其触发",
   "run.chain": "前后关系",
   "run.due": "到期",
+  "run.dueAgain": "再次到期",
   "run.elapsed": "耗时",
   "run.end": "结束",
   "run.facts": "信息",

@@ -21,7 +21,7 @@ export function Timeline({ run, zone }) {
   return html`<div class="timeline">
     ${rows.length > 0 && html`<div class="bars" role="img"
       aria-label=${t("timeline.bars", { n: rows.length, text: length(to - from) })}>
-      ${rows.map((row) => html`<div class="bar-row" key=${row.number}>
+      ${rows.map((row, i) => html`<div class="bar-row" key=${i}>
         <span class="bar-name">${row.number} <span class="of">${idOf(row.executor)}</span></span>
         <span class="bar">${row.spans.map((span) => html`<span key=${span.from + span.kind}
           class=${`span ${span.kind} tone-${span.tone}`}

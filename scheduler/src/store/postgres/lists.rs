@@ -123,6 +123,7 @@ fn record(row: &Row, full: bool) -> Result<RunRecord> {
     if full && (run.dispatched_at.is_some() || outcome.is_some()) {
         record.attempts.push(Attempt {
             number: run.attempt,
+            fence: run.fence,
             executor: run.executor.as_deref().map(str::to_owned),
             session_epoch: run.session_epoch,
             outcome,
@@ -434,34 +435,37 @@ fn conditions(query: &RunQuery, fields: &Fields, values: &mut Values) -> Result<
 /// Puts the attempts before the current one in front, and counts the log records of all.
 async fn add_attempts(client: &impl GenericClient, records: &mut [RunRecord]) -> Result<()> {
     let ids = uuids(records.iter().map(|record| &record.run.id));
-    let sql = "SELECT run_id, number, executor, session_epoch, outcome, failure::text,
+    let sql = "SELECT run_id, number, fence, executor, session_epoch, outcome, failure::text,
             dispatched_at, acked_at, handler_start_at, ended_at, duration_us, late_outcome
-        FROM attempt WHERE run_id = ANY($1) ORDER BY run_id, number";
+        FROM attempt WHERE run_id = ANY($1) ORDER BY run_id, fence";
     let mut past: HashMap<RunId, Vec<Attempt>> = HashMap::new();
     for row in query(client, sql, &[&ids]).await? {
         let (run, attempt) = past_attempt(&row)?;
         past.entry(run).or_default().push(attempt);
     }
-    let sql = "SELECT run_id, attempt, sum(record_count)::bigint, sum(dropped)::bigint
-        FROM log_chunk WHERE run_id = ANY($1) GROUP BY run_id, attempt";
-    let mut logs: HashMap<(RunId, u32), (u64, u64)> = HashMap::new();
+    let sql = "SELECT run_id, attempt, fence, sum(record_count)::bigint, sum(dropped)::bigint
+        FROM log_chunk WHERE run_id = ANY($1) GROUP BY run_id, attempt, fence";
+    let mut logs: HashMap<(RunId, u32, u64), (u64, u64)> = HashMap::new();
     for row in query(client, sql, &[&ids]).await? {
         let mut row = Reader::new(&row);
-        logs.insert((row.run()?, row.small()?), (row.number()?, row.number()?));
+        let key = (row.run()?, row.small()?, row.number()?);
+        logs.insert(key, (row.number()?, row.number()?));
     }
     for record in records {
         let mut attempts = past.remove(&record.run.id).unwrap_or_default();
         // While a run waits for its next attempt the row still names the one that is over.
-        let last = attempts.last().map_or(0, |attempt| attempt.number);
-        attempts.extend(record.attempts.drain(..).filter(|current| current.number > last));
+        let last = attempts.last().map_or(0, |attempt| attempt.fence);
+        attempts.extend(record.attempts.drain(..).filter(|current| current.fence > last));
         for attempt in &mut attempts {
-            (attempt.log_records, attempt.log_dropped) =
-                logs.get(&(record.run.id, attempt.number)).copied().unwrap_or_default();
+            // Of chunks without a fence only the attempt is known.
+            for fence in [0, attempt.fence] {
+                let key = (record.run.id, attempt.number, fence);
+                let (records, dropped) = logs.get(&key).copied().unwrap_or_default();
+                attempt.log_records += records;
+                attempt.log_dropped += dropped;
+            }
         }
-        if record.failure.is_none() {
-            record.failure = attempts.last().and_then(|last| last.failure.clone());
-        }
-        record.attempts = attempts;
+        record.show_attempts(attempts);
     }
     Ok(())
 }
@@ -471,6 +475,7 @@ fn past_attempt(row: &Row) -> Result<(RunId, Attempt)> {
     let run = row.run()?;
     let attempt = Attempt {
         number: row.small()?,
+        fence: row.number()?,
         executor: row.get()?,
         session_epoch: row.number()?,
         outcome: row.word_opt(parse_outcome)?,

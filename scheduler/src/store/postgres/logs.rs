@@ -18,7 +18,7 @@ use crate::{
     model::{Payload, ids::RunId, run::Outcome},
     store::{
         Result, StoreError, Topic,
-        log_chunk::{self, ATTEMPT_LOG_BYTES_MAX, LOG_PAGE_CHUNKS_MAX},
+        log_chunk::{self, LOG_PAGE_CHUNKS_MAX, NewChunk, Reach, Step},
         ops::{LogAppend, LogPage, LogQuery, ProgressRow},
     },
 };
@@ -93,23 +93,12 @@ pub(super) async fn load_checkpoints(
     Ok(found)
 }
 
-/// How far the log of an attempt reaches.
-#[derive(Clone, Copy, Default)]
-struct Reach {
-    /// First number of its last chunk; None without any chunk.
-    last_chunk: Option<i64>,
-    /// Number of the last record, stored or dropped.
-    last_seq: u64,
-    /// Encoded bytes of all its chunks.
-    bytes: u64,
-}
-
 type Key = (Uuid, i32);
 
 async fn reaches(client: &impl GenericClient, keys: &[Key]) -> Result<HashMap<Key, Reach>> {
-    let sql = "SELECT w.run_id, w.attempt, c.first_seq, c.last_seq, c.bytes
+    let sql = "SELECT w.run_id, w.attempt, c.first_seq, c.last_seq, c.bytes, c.fence, c.base
         FROM unnest($1::uuid[], $2::int[]) AS w (run_id, attempt) CROSS JOIN LATERAL (
-            SELECT first_seq, last_seq, bytes FROM log_chunk l
+            SELECT first_seq, last_seq, bytes, fence, base FROM log_chunk l
             WHERE l.run_id = w.run_id AND l.attempt = w.attempt ORDER BY first_seq DESC LIMIT 1
         ) AS c";
     let (runs, attempts): (Vec<Uuid>, Vec<i32>) = keys.iter().copied().unzip();
@@ -117,8 +106,14 @@ async fn reaches(client: &impl GenericClient, keys: &[Key]) -> Result<HashMap<Ke
     for row in query(client, sql, &[&runs, &attempts]).await? {
         let mut row = Reader::new(&row);
         let key = (row.get()?, row.get()?);
-        let last_chunk = Some(row.get()?);
-        reaches.insert(key, Reach { last_chunk, last_seq: row.number()?, bytes: row.number()? });
+        let reach = Reach {
+            last_chunk: Some(row.number()?),
+            last_seq: row.number()?,
+            bytes: row.number()?,
+            fence: row.number()?,
+            base: row.number()?,
+        };
+        reaches.insert(key, reach);
     }
     Ok(reaches)
 }
@@ -144,8 +139,8 @@ pub(super) async fn append_logs(
     let mut through = Vec::with_capacity(chunks.len());
     for chunk in chunks {
         let reach = reaches.entry(key(chunk)).or_default();
-        inserts.add(chunk, reach)?;
-        through.push(reach.last_seq);
+        inserts.add(key(chunk), reach.add(chunk, now)?);
+        through.push(reach.through(chunk.attempt.fence));
     }
     inserts.store(&tx, now).await?;
     commit(tx).await?;
@@ -159,68 +154,28 @@ fn key(chunk: &LogAppend) -> Key {
     (chunk.attempt.run.to_uuid(), int(chunk.attempt.attempt))
 }
 
-/// Chunks to store, column by column, and counts that go to chunks already stored.
+/// Chunks to store, and counts that go to chunks already stored.
 #[derive(Default)]
 struct Inserts {
-    rows: Vec<Chunk>,
+    rows: Vec<(Key, NewChunk)>,
     /// (attempt, first number of its last chunk) → (last number, dropped more).
-    counts: HashMap<(Key, i64), (i64, i64)>,
-}
-
-struct Chunk {
-    key: Key,
-    first_seq: i64,
-    last_seq: i64,
-    count: i64,
-    dropped: i64,
-    bytes: i64,
-    records: Vec<u8>,
+    counts: HashMap<(Key, u64), (u64, u64)>,
 }
 
 impl Inserts {
-    /// Works out what is new in a chunk, and moves the reach.
-    fn add(&mut self, chunk: &LogAppend, reach: &mut Reach) -> Result<()> {
-        let known = chunk.records.partition_point(|record| record.seq <= reach.last_seq);
-        let fresh = chunk.records.get(known..).unwrap_or_default();
-        // A chunk whose begin is stored came before, and what was dropped before it is counted.
-        let mut dropped = if known == 0 { chunk.dropped } else { 0 };
-        if fresh.is_empty() && dropped == 0 {
-            return Ok(());
-        }
-        let records = log_chunk::encode(fresh)?;
-        let bytes = reach.bytes + records.len() as u64;
-        let full = bytes > ATTEMPT_LOG_BYTES_MAX;
-        if full {
-            dropped += fresh.len() as u64;
-        }
-        reach.last_seq = fresh.last().map_or(reach.last_seq, |record| record.seq);
-        match reach.last_chunk {
-            // Nothing to store: the last chunk takes the count, and the numbers of what was
-            // dropped.
-            Some(first_seq) if full || fresh.is_empty() => {
-                self.count(key(chunk), first_seq, big(reach.last_seq), big(dropped));
+    fn add(&mut self, key: Key, step: Step) {
+        match step {
+            Step::Nothing => {}
+            Step::Count { first_seq, last_seq, dropped } => {
+                self.count(key, first_seq, last_seq, dropped);
             }
-            _ => {
-                let first_seq = big(fresh.first().map_or(0, |record| record.seq));
-                reach.last_chunk = Some(first_seq);
-                reach.bytes = bytes;
-                self.rows.push(Chunk {
-                    key: key(chunk),
-                    first_seq,
-                    last_seq: big(reach.last_seq),
-                    count: i64::try_from(fresh.len()).unwrap_or(i64::MAX),
-                    dropped: big(dropped),
-                    bytes: big(bytes),
-                    records,
-                });
-            }
+            Step::Insert(chunk) => self.rows.push((key, chunk)),
         }
-        Ok(())
     }
 
-    fn count(&mut self, key: Key, first_seq: i64, last_seq: i64, dropped: i64) {
-        let new = self.rows.iter_mut().find(|row| row.key == key && row.first_seq == first_seq);
-        if let Some(row) = new {
+    fn count(&mut self, key: Key, first_seq: u64, last_seq: u64, dropped: u64) {
+        let new = self.rows.iter_mut().find(|(of, row)| *of == key && row.first_seq == first_seq);
+        if let Some((_, row)) = new {
             row.last_seq = last_seq;
             row.dropped += dropped;
             return;
@@ -232,14 +187,17 @@ impl Inserts {
     async fn store(&self, client: &impl GenericClient, now: DateTime<Utc>) -> Result<()> {
         if !self.rows.is_empty() {
             let sql = "INSERT INTO log_chunk (run_id, attempt, first_seq, last_seq, record_count,
-                    dropped, bytes, records, stored_at)
-                SELECT w.*, $9 FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::bigint[],
-                    $5::bigint[], $6::bigint[], $7::bigint[], $8::bytea[]) AS w";
-            let (runs, attempts): (Vec<Uuid>, Vec<i32>) =
-                self.rows.iter().map(|row| row.key).unzip();
-            let column = |get: fn(&Chunk) -> i64| self.rows.iter().map(get).collect::<Vec<i64>>();
-            let records: Vec<&[u8]> = self.rows.iter().map(|row| row.records.as_slice()).collect();
-            let params: [&(dyn ToSql + Sync); 9] = [
+                    dropped, bytes, fence, base, records, stored_at)
+                SELECT w.*, $11 FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::bigint[],
+                    $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
+                    $10::bytea[]) AS w";
+            let (runs, attempts): (Vec<Uuid>, Vec<i32>) = self.rows.iter().map(|row| row.0).unzip();
+            let column = |get: fn(&NewChunk) -> u64| {
+                self.rows.iter().map(|(_, row)| big(get(row))).collect::<Vec<i64>>()
+            };
+            let records: Vec<&[u8]> =
+                self.rows.iter().map(|(_, row)| row.records.as_slice()).collect();
+            let params: [&(dyn ToSql + Sync); 11] = [
                 &runs,
                 &attempts,
                 &column(|row| row.first_seq),
@@ -247,6 +205,8 @@ impl Inserts {
                 &column(|row| row.count),
                 &column(|row| row.dropped),
                 &column(|row| row.bytes),
+                &column(|row| row.fence),
+                &column(|row| row.base),
                 &records,
                 &now,
             ];
@@ -255,7 +215,8 @@ impl Inserts {
         for (((run, attempt), first_seq), (last_seq, dropped)) in &self.counts {
             let sql = "UPDATE log_chunk SET last_seq = $4, dropped = dropped + $5
                 WHERE run_id = $1 AND attempt = $2 AND first_seq = $3";
-            execute(client, sql, &[run, attempt, first_seq, last_seq, dropped]).await?;
+            let (first_seq, last_seq, dropped) = (big(*first_seq), big(*last_seq), big(*dropped));
+            execute(client, sql, &[run, attempt, &first_seq, &last_seq, &dropped]).await?;
         }
         Ok(())
     }
@@ -264,6 +225,8 @@ impl Inserts {
 /// How a log stands: which attempt is meant, and how that ended.
 struct Standing {
     attempt: i32,
+    /// Its last dispatch.
+    fence: u64,
     ended_at: Option<DateTime<Utc>>,
     /// Number of the last record, as the attempt's own result told it; None when it ended without.
     last_log_seq: Option<u64>,
@@ -282,16 +245,16 @@ pub(super) async fn list_logs(store: &PostgresStore, asked: &LogQuery) -> Result
         ended_at: standing.ended_at,
         ..LogPage::default()
     };
-    let reach = reaches(&client, &[(run, attempt)]).await?;
-    let last_seq = reach.get(&(run, attempt)).map_or(0, |reach| reach.last_seq);
+    let reaches = reaches(&client, &[(run, attempt)]).await?;
+    let reach = reaches.get(&(run, attempt)).copied().unwrap_or_default();
     let at_end = read_chunks(&client, run, asked, &mut page).await?;
     if at_end {
         // Records that were dropped for the cap have numbers, too: go on behind them.
-        page.through_seq = page.through_seq.max(last_seq);
+        page.through_seq = page.through_seq.max(reach.last_seq);
     }
     page.complete = at_end
         && page.ended_at.is_some()
-        && standing.last_log_seq.is_none_or(|last| last_seq >= last);
+        && standing.last_log_seq.is_none_or(|last| reach.through(standing.fence) >= last);
     Ok(page)
 }
 
@@ -328,34 +291,42 @@ async fn read_chunks(
     Ok(false)
 }
 
+/// An attempt goes on though an executor that ran it has stopped: only its last dispatch ends it.
 async fn standing(client: &impl GenericClient, asked: &LogQuery) -> Result<Standing> {
     let sql = "WITH run AS (
-            SELECT attempt, NULL::timestamptz AS ended_at, 0::bigint AS last_log_seq,
+            SELECT attempt, fence, NULL::timestamptz AS ended_at, 0::bigint AS last_log_seq,
                 NULL::text AS outcome FROM open_run WHERE id = $1
             UNION ALL
-            SELECT attempt, ended_at, coalesce(last_log_seq, 0), outcome FROM ended_run WHERE id = $1
+            SELECT attempt, fence, ended_at, coalesce(last_log_seq, 0), outcome
+            FROM ended_run WHERE id = $1
         ), chosen AS (
             SELECT CASE WHEN $2 > 0 THEN $2
                 ELSE coalesce((SELECT max(attempt) FROM log_chunk WHERE run_id = $1), run.attempt)
                 END AS number
             FROM run
         )
-        SELECT c.number, coalesce(a.ended_at, r.ended_at), coalesce(a.last_log_seq, r.last_log_seq),
+        SELECT c.number, coalesce(a.fence, r.fence, 0), coalesce(a.ended_at, r.ended_at),
+            coalesce(a.last_log_seq, r.last_log_seq),
             CASE WHEN a.run_id IS NULL THEN r.outcome ELSE a.outcome END,
             (SELECT coalesce(sum(dropped), 0)::bigint FROM log_chunk
                 WHERE run_id = $1 AND attempt = c.number)
-        FROM chosen c LEFT JOIN attempt a ON a.run_id = $1 AND a.number = c.number
-        LEFT JOIN run r ON r.attempt >= c.number";
+        FROM chosen c LEFT JOIN run r ON r.attempt >= c.number LEFT JOIN LATERAL (
+            SELECT * FROM attempt WHERE run_id = $1 AND number = c.number
+                AND (number < r.attempt OR fence = r.fence)
+            ORDER BY fence DESC LIMIT 1
+        ) a ON true";
     let found = query_opt(client, sql, &[&asked.run.to_uuid(), &int(asked.attempt)]).await?;
     let row = found.ok_or_else(|| StoreError::NotFound(format!("run {}", asked.run)))?;
     let mut row = Reader::new(&row);
     let attempt = row.get()?;
+    let fence = row.number()?;
     let ended_at = row.get()?;
     let last: Option<i64> = row.get()?;
     let outcome = row.word_opt(parse_outcome)?;
     let told = outcome.is_some_and(|outcome| outcome != Outcome::Lost);
     Ok(Standing {
         attempt,
+        fence,
         ended_at,
         last_log_seq: last.filter(|_| told).map(i64::unsigned_abs),
         dropped: row.number()?,

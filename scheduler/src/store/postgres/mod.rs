@@ -31,6 +31,7 @@ mod past;
 mod pen;
 mod permits;
 mod prune;
+mod put_back;
 mod requests;
 mod rows;
 mod runs;
@@ -287,7 +288,7 @@ impl Store for PostgresStore {
     }
 
     async fn put_back(&self, runs: &[PutBack], now: DateTime<Utc>) -> Result<Vec<AttemptRef>> {
-        runs::put_back(self, runs, now).await
+        put_back::put_back(self, runs, now).await
     }
 
     async fn mark_canceling(

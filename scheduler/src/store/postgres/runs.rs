@@ -18,15 +18,12 @@ use crate::{
     model::ids::{AttemptRef, JobId, PartitionId, RunId},
     store::{
         Result, StoreError, Topic,
-        ops::{
-            Ack, AttemptEnd, EndAnswer, EndRun, LateResult, MarkCanceling, PutBack, PutBackHow,
-            StateSet,
-        },
+        ops::{Ack, EndAnswer, EndRun, LateResult, MarkCanceling, StateSet},
     },
 };
 
 /// A set of states as one text: no state's name is part of another's.
-fn set_text(states: StateSet) -> String {
+pub(super) fn set_text(states: StateSet) -> String {
     let names: Vec<&str> = states.0.iter().map(|state| state.as_str()).collect();
     names.join(",")
 }
@@ -269,118 +266,6 @@ impl<'a> RunEnds<'a> {
     }
 }
 
-/// QUEUED again with the same attempt, as if it had not been sent.
-const REQUEUE: &str = "WITH back AS (
-        UPDATE open_run r SET state = 'QUEUED', due_at = w.due_at, message = w.message,
-            dispatched_at = NULL, acked_at = NULL, kill_reason = NULL, kill_at = NULL,
-            kill_grace_us = NULL
-        FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::timestamptz[], $7::text[])
-            AS w (id, attempt, fence, sources, due_at, message)
-        WHERE r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
-            AND strpos(w.sources, r.state) > 0
-        RETURNING r.id, r.attempt, r.fence, r.partition
-    ), left_behind AS (
-        INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM back
-    ), told AS (
-        INSERT INTO run_event (at, changed) SELECT $1, array_agg(id) FROM back HAVING count(*) > 0
-    )
-    SELECT id, attempt, fence, partition FROM back";
-
-/// RETRY_WAIT; the ended attempt gets a row of its own. The join reads the row as it was, and the
-/// update's guard makes sure that it was still so.
-const WAIT: &str = "WITH back AS (
-        UPDATE open_run r SET state = 'RETRY_WAIT', due_at = w.due_at, message = w.message,
-            lost = r.lost + w.lost, acked_at = coalesce(r.acked_at, w.acked_at),
-            started_at = coalesce(r.started_at, r.acked_at, w.acked_at), kill_reason = NULL,
-            kill_at = NULL, kill_grace_us = NULL
-        FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::timestamptz[],
-            $7::text[], $8::int[], $9::text[], $10::text[], $11::timestamptz[],
-            $12::timestamptz[], $13::bigint[], $14::bigint[])
-            AS w (id, attempt, fence, sources, due_at, message, lost, outcome, failure, acked_at,
-                handler_start_at, duration_us, last_log_seq)
-        WHERE r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
-            AND strpos(w.sources, r.state) > 0
-        RETURNING r.id, r.attempt, r.fence, r.partition, r.executor, r.session_epoch,
-            r.dispatched_at, r.acked_at, w.outcome, w.failure, w.handler_start_at, w.duration_us,
-            w.last_log_seq
-    ), kept AS (
-        INSERT INTO attempt (run_id, number, fence, executor, session_epoch, outcome, failure,
-            dispatched_at, acked_at, handler_start_at, ended_at, duration_us, last_log_seq)
-        SELECT id, attempt, fence, executor, session_epoch, outcome, failure::jsonb,
-            dispatched_at, acked_at, handler_start_at, $1, duration_us, last_log_seq FROM back
-    ), left_behind AS (
-        INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM back
-    ), told AS (
-        INSERT INTO run_event (at, changed) SELECT $1, array_agg(id) FROM back HAVING count(*) > 0
-    )
-    SELECT id, attempt, fence, partition FROM back";
-
-pub(super) async fn put_back(
-    store: &PostgresStore,
-    runs: &[PutBack],
-    now: DateTime<Utc>,
-) -> Result<Vec<AttemptRef>> {
-    let mut sorted: Vec<&PutBack> = runs.iter().collect();
-    sorted.sort_by_key(|run| run.attempt.run);
-    let mut same = Vec::new();
-    let mut next: Vec<(&PutBack, &AttemptEnd, bool)> = Vec::new();
-    for run in sorted {
-        match &run.how {
-            PutBackHow::SameAttempt => same.push(run),
-            PutBackHow::NextAttempt { end, lost } => next.push((run, end, *lost)),
-        }
-    }
-    let client = store.hot().await?;
-    let mut changed = Vec::new();
-    if !same.is_empty() {
-        let waits = Waits::of(&same);
-        changed.extend(query(&client, REQUEUE, &waits.params(&now)).await?);
-    }
-    if !next.is_empty() {
-        let runs: Vec<&PutBack> = next.iter().map(|(run, ..)| *run).collect();
-        let waits = Waits::of(&runs);
-        let ends = Ends::of(next.iter().map(|(_, end, _)| *end))?;
-        let lost: Vec<i32> = next.iter().map(|(.., lost)| i32::from(*lost)).collect();
-        let mut params: Vec<&(dyn ToSql + Sync)> = waits.params(&now).to_vec();
-        params.extend([&lost as &(dyn ToSql + Sync), &ends.outcomes, &ends.failures, &ends.acked]);
-        params.extend([&ends.started as &(dyn ToSql + Sync), &ends.durations, &ends.log_seqs]);
-        changed.extend(query(&client, WAIT, &params).await?);
-    }
-    left_in_inbox(store, &changed)
-}
-
-/// Runs that wait again, column by column.
-#[derive(Default)]
-struct Waits<'a> {
-    refs: Refs,
-    sources: Vec<String>,
-    dues: Vec<DateTime<Utc>>,
-    messages: Vec<&'a str>,
-}
-
-impl<'a> Waits<'a> {
-    fn of(runs: &[&'a PutBack]) -> Self {
-        Self {
-            refs: Refs::of(runs.iter().map(|run| run.attempt)),
-            sources: runs.iter().map(|run| set_text(run.from)).collect(),
-            dues: runs.iter().map(|run| run.due_at).collect(),
-            messages: runs.iter().map(|run| run.message.as_str()).collect(),
-        }
-    }
-
-    fn params<'b>(&'b self, now: &'b DateTime<Utc>) -> [&'b (dyn ToSql + Sync); 7] {
-        [
-            now,
-            &self.refs.ids,
-            &self.refs.attempts,
-            &self.refs.fences,
-            &self.sources,
-            &self.dues,
-            &self.messages,
-        ]
-    }
-}
-
 const CANCEL: &str = "WITH marked AS (
         UPDATE open_run r SET kill_reason = w.reason, kill_at = $1, kill_grace_us = w.grace_us,
             message = w.message,
@@ -416,7 +301,7 @@ pub(super) async fn mark_canceling(
 }
 
 /// Reads id, attempt, fence and partition, and tells the owners and watchers.
-fn left_in_inbox(store: &PostgresStore, changed: &[Row]) -> Result<Vec<AttemptRef>> {
+pub(super) fn left_in_inbox(store: &PostgresStore, changed: &[Row]) -> Result<Vec<AttemptRef>> {
     let mut partitions = HashSet::new();
     for row in changed {
         let id: i16 = row.try_get(3).map_err(super::error::db)?;

@@ -102,6 +102,7 @@ fn record(row: &Row<'_>, full: bool) -> rusqlite::Result<RunRecord> {
     if full && (run.dispatched_at.is_some() || outcome.is_some()) {
         attempts.push(Attempt {
             number: run.attempt,
+            fence: run.fence,
             executor: run.executor.as_deref().map(str::to_owned),
             session_epoch: run.session_epoch,
             outcome,
@@ -240,25 +241,24 @@ fn add_attempts(conn: &Connection, record: &mut RunRecord) -> Result<()> {
     let mut attempts = all(
         conn,
         "SELECT number, executor, session_epoch, outcome, failure, dispatched_at, acked_at,
-             handler_start_at, ended_at, duration_us, late_outcome
-         FROM attempt WHERE run_id = ?1 ORDER BY number",
+             handler_start_at, ended_at, duration_us, late_outcome, fence
+         FROM attempt WHERE run_id = ?1 ORDER BY fence",
         [id],
         past_attempt,
     )?;
     // While a run waits for its next attempt the row still names the one that is over.
-    let last = attempts.last().map_or(0, |attempt| attempt.number);
-    attempts.extend(record.attempts.drain(..).filter(|current| current.number > last));
+    let last = attempts.last().map_or(0, |attempt| attempt.fence);
+    attempts.extend(record.attempts.drain(..).filter(|current| current.fence > last));
     for attempt in &mut attempts {
         let sql = "SELECT coalesce(sum(record_count), 0), coalesce(sum(dropped), 0)
-                   FROM log_chunk WHERE run_id = ?1 AND attempt = ?2";
-        let counts = find(conn, sql, params![id, attempt.number], |row| {
+                   FROM log_chunk WHERE run_id = ?1 AND attempt = ?2 AND fence IN (0, ?3)";
+        // Of chunks without a fence only the attempt is known.
+        let counts = find(conn, sql, params![id, attempt.number, count(attempt.fence)], |row| {
             Ok((counted(row.get(0)?), counted(row.get(1)?)))
         })?;
         (attempt.log_records, attempt.log_dropped) = counts.unwrap_or_default();
     }
-    record.failure =
-        record.failure.take().or_else(|| attempts.last().and_then(|last| last.failure.clone()));
-    record.attempts = attempts;
+    record.show_attempts(attempts);
     Ok(())
 }
 
@@ -277,6 +277,7 @@ fn past_attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
         log_records: 0,
         log_dropped: 0,
         late_outcome: get_outcome(row, 10)?,
+        fence: counted(row.get(11)?),
     })
 }
 

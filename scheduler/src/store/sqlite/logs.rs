@@ -8,10 +8,14 @@ use super::{
     writer::{Tx, find},
 };
 use crate::{
-    model::{Payload, ids::RunId, run::Outcome},
+    model::{
+        Payload,
+        ids::{AttemptRef, RunId},
+        run::Outcome,
+    },
     store::{
         Result, StoreError, Topic,
-        log_chunk::{self, ATTEMPT_LOG_BYTES_MAX, LOG_PAGE_CHUNKS_MAX},
+        log_chunk::{self, LOG_PAGE_CHUNKS_MAX, Reach, Step},
         ops::{LogAppend, LogPage, LogQuery, ProgressRow},
     },
 };
@@ -59,35 +63,27 @@ pub(super) fn load_checkpoints(conn: &Connection, runs: &[RunId]) -> Result<Vec<
     Ok(found)
 }
 
-/// How far the log of an attempt reaches.
-#[derive(Default)]
-struct Reach {
-    /// First number of its last chunk; None without any chunk.
-    last_chunk: Option<i64>,
-    /// Number of the last record, stored or dropped.
-    last_seq: u64,
-    /// Encoded bytes of all its chunks.
-    bytes: u64,
-}
-
 fn reach(conn: &Connection, run: RunId, attempt: u32) -> Result<Reach> {
     let found = find(
         conn,
-        "SELECT first_seq, last_seq, bytes FROM log_chunk WHERE run_id = ?1 AND attempt = ?2
-         ORDER BY first_seq DESC LIMIT 1",
+        "SELECT first_seq, last_seq, bytes, fence, base FROM log_chunk
+         WHERE run_id = ?1 AND attempt = ?2 ORDER BY first_seq DESC LIMIT 1",
         params![run.to_bytes(), attempt],
         |row| {
             Ok(Reach {
-                last_chunk: Some(row.get(0)?),
+                last_chunk: Some(counted(row.get(0)?)),
                 last_seq: counted(row.get(1)?),
                 bytes: counted(row.get(2)?),
+                fence: counted(row.get(3)?),
+                base: counted(row.get(4)?),
             })
         },
     )?;
     Ok(found.unwrap_or_default())
 }
 
-/// Appends log records. Returns, per chunk, the number of the last record that is stored now.
+/// Appends log records. Returns, per chunk, the number of the last record of its dispatch that is
+/// stored now, as the dispatch counts them.
 pub(super) fn append(
     tx: &mut Tx<'_>,
     chunks: &[LogAppend],
@@ -103,47 +99,39 @@ pub(super) fn append(
 }
 
 fn append_one(tx: &mut Tx<'_>, chunk: &LogAppend, now: DateTime<Utc>) -> Result<u64> {
-    let (run, attempt) = (chunk.attempt.run, chunk.attempt.attempt);
-    let reach = reach(tx.conn(), run, attempt)?;
-    let known = chunk.records.partition_point(|record| record.seq <= reach.last_seq);
-    let fresh = &chunk.records[known..];
-    let last_seq = fresh.last().map_or(reach.last_seq, |record| record.seq);
-    // A chunk whose begin is stored came before, and what was dropped before it is counted.
-    let mut dropped = if known == 0 { chunk.dropped } else { 0 };
-    if fresh.is_empty() && dropped == 0 {
-        return Ok(reach.last_seq);
+    let AttemptRef { run, attempt, fence } = chunk.attempt;
+    let mut reach = reach(tx.conn(), run, attempt)?;
+    match reach.add(chunk, now)? {
+        Step::Nothing => {}
+        Step::Count { first_seq, last_seq, dropped } => {
+            tx.execute(
+                "UPDATE log_chunk SET last_seq = ?4, dropped = dropped + ?5
+                 WHERE run_id = ?1 AND attempt = ?2 AND first_seq = ?3",
+                params![run.to_bytes(), attempt, count(first_seq), count(last_seq), count(dropped)],
+            )?;
+        }
+        Step::Insert(new) => {
+            tx.execute(
+                "INSERT INTO log_chunk (run_id, attempt, first_seq, last_seq, dropped, stored_at,
+                     bytes, record_count, fence, base, records)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                params![
+                    run.to_bytes(),
+                    attempt,
+                    count(new.first_seq),
+                    count(new.last_seq),
+                    count(new.dropped),
+                    us(now),
+                    count(new.bytes),
+                    count(new.count),
+                    count(new.fence),
+                    count(new.base),
+                    new.records,
+                ],
+            )?;
+        }
     }
-    let encoded = log_chunk::encode(fresh)?;
-    let bytes = reach.bytes + encoded.len() as u64;
-    let full = bytes > ATTEMPT_LOG_BYTES_MAX;
-    if full {
-        dropped += fresh.len() as u64;
-    }
-    match reach.last_chunk {
-        // Nothing to store: the last chunk takes the count, and the numbers of what was dropped.
-        Some(first_seq) if full || fresh.is_empty() => tx.execute(
-            "UPDATE log_chunk SET last_seq = ?4, dropped = dropped + ?5
-             WHERE run_id = ?1 AND attempt = ?2 AND first_seq = ?3",
-            params![run.to_bytes(), attempt, first_seq, count(last_seq), count(dropped)],
-        )?,
-        _ => tx.execute(
-            "INSERT INTO log_chunk (run_id, attempt, first_seq, last_seq, dropped, stored_at, bytes,
-                 record_count, records)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            params![
-                run.to_bytes(),
-                attempt,
-                count(fresh.first().map_or(0, |record| record.seq)),
-                count(last_seq),
-                count(dropped),
-                us(now),
-                count(bytes),
-                number(fresh.len()),
-                encoded,
-            ],
-        )?,
-    };
-    Ok(last_seq)
+    Ok(reach.through(fence))
 }
 
 /// Log records of one attempt after `after_seq`, oldest first.
@@ -151,7 +139,7 @@ pub(super) fn list(conn: &Connection, query: &LogQuery) -> Result<LogPage> {
     let (current, ended) = standing(conn, query.run)?
         .ok_or_else(|| StoreError::NotFound(format!("run {}", query.run)))?;
     let attempt = match query.attempt {
-        0 => last_logged(conn, query.run)?.unwrap_or(current),
+        0 => last_logged(conn, query.run)?.unwrap_or(current.attempt),
         given => given,
     };
     let mut page = LogPage { attempt, through_seq: query.after_seq, ..LogPage::default() };
@@ -164,9 +152,10 @@ pub(super) fn list(conn: &Connection, query: &LogQuery) -> Result<LogPage> {
         |row| row.get(0).map(counted),
     )?
     .unwrap_or(0);
-    if let Some(end) = attempt_end(conn, query.run, attempt, current, ended)? {
+    if let Some(end) = attempt_end(conn, current, attempt, ended)? {
         page.ended_at = Some(at(end.ended_at));
-        page.complete = at_end && (end.given_up || reach.last_seq >= end.last_log_seq);
+        let all = reach.through(end.fence) >= end.last_log_seq;
+        page.complete = at_end && (end.given_up || all);
     }
     Ok(page)
 }
@@ -205,10 +194,13 @@ fn read_chunks(
 }
 
 /// The run's current attempt, and whether the run has ended; None when it is unknown.
-fn standing(conn: &Connection, run: RunId) -> Result<Option<(u32, bool)>> {
-    let sql = "SELECT attempt, 0 FROM open_run WHERE id = ?1
-               UNION ALL SELECT attempt, 1 FROM ended_run WHERE id = ?1";
-    find(conn, sql, [run.to_bytes()], |row| Ok((counted32(row.get(0)?), row.get(1)?)))
+fn standing(conn: &Connection, run: RunId) -> Result<Option<(AttemptRef, bool)>> {
+    let sql = "SELECT attempt, fence, 0 FROM open_run WHERE id = ?1
+               UNION ALL SELECT attempt, fence, 1 FROM ended_run WHERE id = ?1";
+    find(conn, sql, [run.to_bytes()], |row| {
+        let (attempt, fence) = (counted32(row.get(0)?), counted(row.get(1)?));
+        Ok((AttemptRef { run, attempt, fence }, row.get(2)?))
+    })
 }
 
 fn last_logged(conn: &Connection, run: RunId) -> Result<Option<u32>> {
@@ -223,13 +215,15 @@ struct End {
     last_log_seq: u64,
     /// It did not tell its last number: no result of its own ended it.
     given_up: bool,
+    /// Its last dispatch.
+    fence: u64,
 }
 
+/// None while it goes on, though an executor may have stopped that ran it before.
 fn attempt_end(
     conn: &Connection,
-    run: RunId,
+    current: AttemptRef,
     attempt: u32,
-    current: u32,
     ended: bool,
 ) -> Result<Option<End>> {
     let read = |row: &rusqlite::Row<'_>| {
@@ -238,18 +232,21 @@ fn attempt_end(
             ended_at: row.get(0)?,
             last_log_seq: counted(row.get(1)?),
             given_up: outcome.is_none_or(|outcome| outcome == Outcome::Lost),
+            fence: counted(row.get(3)?),
         })
     };
+    let run = current.run.to_bytes();
     let past = conn
         .prepare_cached(
-            "SELECT ended_at, last_log_seq, outcome FROM attempt
-             WHERE run_id = ?1 AND number = ?2",
+            "SELECT ended_at, last_log_seq, outcome, fence FROM attempt
+             WHERE run_id = ?1 AND number = ?2 AND (?2 < ?3 OR fence = ?4)
+             ORDER BY fence DESC LIMIT 1",
         )?
-        .query_row(params![run.to_bytes(), attempt], read)
+        .query_row(params![run, attempt, current.attempt, count(current.fence)], read)
         .optional()?;
-    if past.is_some() || !ended || attempt > current {
+    if past.is_some() || !ended || attempt > current.attempt {
         return Ok(past);
     }
-    let sql = "SELECT ended_at, last_log_seq, outcome FROM ended_run WHERE id = ?1";
-    Ok(conn.prepare_cached(sql)?.query_row([run.to_bytes()], read).optional()?)
+    let sql = "SELECT ended_at, last_log_seq, outcome, fence FROM ended_run WHERE id = ?1";
+    Ok(conn.prepare_cached(sql)?.query_row([run], read).optional()?)
 }

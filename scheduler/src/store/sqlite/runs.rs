@@ -177,7 +177,13 @@ pub(super) fn put_back(
     for run in runs {
         let partition = match &run.how {
             PutBackHow::SameAttempt => requeue(tx, run)?,
-            PutBackHow::NextAttempt { end, lost } => wait_for_retry(tx, run, end, *lost, now)?,
+            PutBackHow::Begun { end } => {
+                keep(tx, run, end, now)?.then(|| queue_again(tx, run, end)).transpose()?.flatten()
+            }
+            PutBackHow::NextAttempt { end, lost } => keep(tx, run, end, now)?
+                .then(|| wait_for_retry(tx, run, end, *lost))
+                .transpose()?
+                .flatten(),
         };
         if let Some(partition) = partition {
             note_change(tx, partition, run.attempt.run)?;
@@ -210,16 +216,9 @@ fn requeue(tx: &mut Tx<'_>, run: &PutBack) -> Result<Option<PartitionId>> {
     )
 }
 
-/// RETRY_WAIT; the ended attempt gets a row of its own.
-fn wait_for_retry(
-    tx: &mut Tx<'_>,
-    run: &PutBack,
-    end: &AttemptEnd,
-    lost: bool,
-    now: DateTime<Utc>,
-) -> Result<Option<PartitionId>> {
+/// Gives an attempt that has ended a row of its own; returns whether the run stood as was said.
+fn keep(tx: &mut Tx<'_>, run: &PutBack, end: &AttemptEnd, now: DateTime<Utc>) -> Result<bool> {
     let AttemptRef { run: id, attempt, fence } = run.attempt;
-    let set = set_text(run.from);
     let kept = tx.execute(
         &format!(
             "INSERT INTO attempt (run_id, number, fence, executor, session_epoch, outcome, failure,
@@ -232,7 +231,7 @@ fn wait_for_retry(
             id.to_bytes(),
             attempt,
             count(fence),
-            set,
+            set_text(run.from),
             end.outcome.map(outcome_text),
             end.failure.as_ref().map(json).transpose()?,
             end.acked_at.map(us),
@@ -242,16 +241,42 @@ fn wait_for_retry(
             count(end.last_log_seq),
         ],
     )?;
-    if kept == 0 {
-        return Ok(None);
-    }
+    Ok(kept > 0)
+}
+
+/// QUEUED with the same attempt, which had begun.
+fn queue_again(tx: &mut Tx<'_>, run: &PutBack, end: &AttemptEnd) -> Result<Option<PartitionId>> {
+    find(
+        tx.conn(),
+        "UPDATE open_run SET state = 'QUEUED', fence = fence + 1, due_at = ?2, message = ?3,
+             started_at = coalesce(started_at, acked_at, ?4), dispatched_at = NULL,
+             acked_at = NULL, kill_reason = NULL, kill_at = NULL, kill_grace_us = NULL
+         WHERE id = ?1 RETURNING partition",
+        params![run.attempt.run.to_bytes(), us(run.due_at), run.message, end.acked_at.map(us)],
+        |row| get_partition(row, 0),
+    )
+}
+
+/// RETRY_WAIT, for the next attempt.
+fn wait_for_retry(
+    tx: &mut Tx<'_>,
+    run: &PutBack,
+    end: &AttemptEnd,
+    lost: bool,
+) -> Result<Option<PartitionId>> {
     find(
         tx.conn(),
         "UPDATE open_run SET state = 'RETRY_WAIT', due_at = ?2, message = ?3, lost = lost + ?4,
              started_at = coalesce(started_at, acked_at, ?5), kill_reason = NULL, kill_at = NULL,
              kill_grace_us = NULL
          WHERE id = ?1 RETURNING partition",
-        params![id.to_bytes(), us(run.due_at), run.message, lost, end.acked_at.map(us)],
+        params![
+            run.attempt.run.to_bytes(),
+            us(run.due_at),
+            run.message,
+            lost,
+            end.acked_at.map(us)
+        ],
         |row| get_partition(row, 0),
     )
 }
