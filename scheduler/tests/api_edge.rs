@@ -2,6 +2,8 @@
 
 #[path = "api_edge/apps.rs"]
 mod apps;
+#[path = "api_edge/bounds.rs"]
+mod bounds;
 #[path = "api_edge/bridge.rs"]
 mod bridge;
 #[path = "api_edge/fleet.rs"]

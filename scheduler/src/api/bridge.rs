@@ -23,9 +23,9 @@ use prost_reflect::{
 use serde_json::Value;
 
 use super::{
-    REQUEST_BYTES_MAX,
     edge::{Edge, request_id_of},
     gate::FRAME_HEADER_BYTES,
+    intake::Sender,
     json_error::{error_of, json_response, mark, respond},
     rules::Rule,
     status::{ApiError, ApiResult, FIELD_INVALID},
@@ -81,17 +81,23 @@ async fn serve(edge: &Edge, request: Request<Body>) -> ApiResult<Response<Body>>
     let path = request.uri().path().trim_start_matches('/').to_owned();
     let (mut head, body) = request.into_parts();
     let known = edge.gate().method(&path).filter(|method| method.rule != Rule::Session);
-    // The caller first: nobody gets a body read, or a name told, without a credential.
-    if known.is_none_or(|method| method.rule != Rule::Open) {
-        let caller = edge.gate().authenticate_web(&head.headers).await?;
-        head.extensions.insert(caller);
-    }
+    // The caller first: nobody gets a body of any size read, or a name told, without a credential.
+    let sender = match known.is_some_and(|method| method.rule == Rule::Open) {
+        true => Sender::Anybody,
+        false => {
+            let caller = edge.gate().authenticate_web(&head.headers).await?;
+            head.extensions.insert(caller);
+            Sender::Known
+        }
+    };
     let Some(method) = known.and_then(|method| method.descriptor.clone()) else {
         let text = format!("there is no method /{path} over JSON");
         return Err(ApiError::unimplemented(text));
     };
-    let bytes = edge.gate().read_body(body, REQUEST_BYTES_MAX).await?;
-    let message = read_message(method.input(), &bytes)?;
+    let message = {
+        let (bytes, _share) = edge.gate().intake().read(body, sender, 0).await?;
+        read_message(method.input(), &bytes)?
+    };
 
     head.headers.remove(CONTENT_LENGTH);
     head.headers.remove("grpc-accept-encoding");
@@ -145,7 +151,7 @@ fn frame(message: &DynamicMessage) -> Bytes {
     let length = message.encoded_len();
     let mut out = BytesMut::with_capacity(FRAME_HEADER_BYTES + length);
     out.put_u8(0);
-    // Bounded by REQUEST_BYTES_MAX, so it fits.
+    // Bounded as the request was, so it fits.
     out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
     out.put_slice(&message.encode_to_vec());
     out.freeze()

@@ -27,6 +27,7 @@ use super::{
     bridge,
     caller::{Caller, ClientAddress, Peer, RequestId},
     gate::Gate,
+    intake::Share,
     json_error,
     rules::{Rule, rule},
     status::{ApiError, ApiResult, complete, into_grpc_response},
@@ -137,7 +138,9 @@ impl Edge {
         let method = self.gate.label(request.uri().path());
         let mut entry = Entry::of(&mut request, self.api.clock.now());
         let response = match self.let_in(request, &mut entry).await {
-            Ok(request) => {
+            Ok(mut request) => {
+                // Kept until the answer: so long the message may be in memory.
+                let _share = request.extensions_mut().remove::<Share>();
                 let answer = self.grpc.clone().oneshot(request).await;
                 answer.unwrap_or_else(|never| match never {})
             }

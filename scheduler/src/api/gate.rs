@@ -4,28 +4,25 @@
 //! message itself, which is read here before the handler sees it. A handler can narrow what it
 //! shows, never widen it.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use axum::body::Body;
 use bytes::Bytes;
 use clawjob_proto::json::pool;
 use http::{HeaderMap, Request, header::AUTHORIZATION};
-use http_body_util::{BodyExt as _, Limited};
 use prost_reflect::{DynamicMessage, MethodDescriptor, ReflectMessage as _, Value};
 
 use super::{
-    REQUEST_BYTES_MAX,
     audit::Entry,
     auth::Auth,
     caller::{ANY_APP, Caller, EVERY_APP, role_missing},
     cookie::{CSRF_HEADER, Cookies},
+    intake::{Intake, Sender},
     rules::{Rule, rule},
     status::{ApiError, ApiResult, FIELD_INVALID, Kind},
 };
 use crate::{clock::Clock, model::principal::Role};
 
-/// How long the message of a unary call may take to arrive.
-pub const REQUEST_READ_MAX: Duration = Duration::from_secs(30);
 /// Bytes before each gRPC message: a flag and a length.
 pub(super) const FRAME_HEADER_BYTES: usize = 5;
 
@@ -41,7 +38,7 @@ pub struct Method {
 pub struct Gate {
     auth: Arc<Auth>,
     cookies: Arc<Cookies>,
-    clock: Arc<dyn Clock>,
+    intake: Intake,
     methods: HashMap<String, Method>,
 }
 
@@ -57,12 +54,17 @@ impl Gate {
                 }
             }
         }
-        Self { auth, cookies, clock, methods }
+        Self { auth, cookies, intake: Intake::new(clock), methods }
     }
 
     /// The checker of credentials behind it.
     pub fn auth(&self) -> &Arc<Auth> {
         &self.auth
+    }
+
+    /// The reader of request messages.
+    pub fn intake(&self) -> &Intake {
+        &self.intake
     }
 
     /// A method of the contract by its path without the leading slash.
@@ -107,11 +109,13 @@ impl Gate {
     }
 
     /// Lets a gRPC request pass with its [`Caller`] in the extensions. A caller that is there
-    /// already was put there by whoever had to know it earlier.
+    /// already was put there by whoever had to know it earlier. The message of a unary call is read
+    /// by then; its [`Share`](super::intake::Share) is in the extensions.
     ///
     /// # Errors
-    /// UNAUTHENTICATED, PERMISSION_DENIED, NOT_FOUND for what the caller may not know of, and
-    /// INVALID_ARGUMENT when the message does not say which app it is about.
+    /// UNAUTHENTICATED, PERMISSION_DENIED, NOT_FOUND for what the caller may not know of,
+    /// INVALID_ARGUMENT when the message does not say which app it is about, and those of
+    /// [`Intake::read`].
     pub async fn admit(
         &self,
         mut request: Request<Body>,
@@ -120,7 +124,7 @@ impl Gate {
         let path = request.uri().path().trim_start_matches('/').to_owned();
         let rule = rule(&path);
         if rule == Some(Rule::Open) {
-            return Ok(request);
+            return Ok(self.read(request, Sender::Anybody).await?.0);
         }
         let caller = match request.extensions_mut().remove::<Caller>() {
             Some(caller) => caller,
@@ -136,7 +140,10 @@ impl Gate {
             Some(entry) => entry.by(&caller),
             None if matches!(by_role, Ok(true)) => {
                 request.extensions_mut().insert(caller);
-                return Ok(request);
+                return match self.is_unary(&path) {
+                    true => Ok(self.read(request, Sender::Known).await?.0),
+                    false => Ok(request),
+                };
             }
             None => {}
         }
@@ -175,33 +182,28 @@ impl Gate {
         let Some(input) = input.map(MethodDescriptor::input) else {
             return Err(ApiError::internal(format!("{path} is not in the contract")));
         };
-        let (head, body) = request.into_parts();
-        let bytes = self.read_body(body, REQUEST_BYTES_MAX + FRAME_HEADER_BYTES).await?;
+        let (request, bytes) = self.read(request, Sender::Known).await?;
         let message = DynamicMessage::decode(input, message_of(&bytes)?)
             .map_err(|error| malformed(&format!("the request message can't be read: {error}")))?;
-        Ok((Request::from_parts(head, Body::from(bytes)), message))
+        Ok((request, message))
     }
 
-    /// A whole body, within a bound of size and time.
-    ///
-    /// # Errors
-    /// INVALID_ARGUMENT when it is longer than `max` bytes, breaks off or takes too long.
-    pub async fn read_body(&self, body: Body, max: usize) -> ApiResult<Bytes> {
-        let whole = Limited::new(body, max).collect();
-        let read = tokio::select! {
-            read = whole => read,
-            () = self.clock.wait(REQUEST_READ_MAX) => {
-                let text = format!("the request did not arrive within {REQUEST_READ_MAX:?}");
-                return Err(malformed(&text));
-            }
-        };
-        read.map(http_body_util::Collected::to_bytes).map_err(|error| {
-            if error.is::<http_body_util::LengthLimitError>() {
-                let text = format!("the request is larger than {REQUEST_BYTES_MAX} bytes");
-                return ApiError::invalid("", "MESSAGE_TOO_LARGE", text);
-            }
-            malformed("the request broke off")
-        })
+    /// The body of a request of one message, which then has it still.
+    async fn read(
+        &self,
+        request: Request<Body>,
+        sender: Sender,
+    ) -> ApiResult<(Request<Body>, Bytes)> {
+        let (mut head, body) = request.into_parts();
+        let (bytes, share) = self.intake.read(body, sender, FRAME_HEADER_BYTES).await?;
+        head.extensions.insert(share);
+        Ok((Request::from_parts(head, Body::from(bytes.clone())), bytes))
+    }
+
+    /// Whether it is a method of the contract that takes one message.
+    fn is_unary(&self, path: &str) -> bool {
+        let method = self.methods.get(path).and_then(|method| method.descriptor.as_ref());
+        method.is_some_and(|method| !method.is_client_streaming())
     }
 }
 
@@ -222,7 +224,7 @@ fn message_of(body: &Bytes) -> ApiResult<Bytes> {
     Ok(message)
 }
 
-fn malformed(text: &str) -> ApiError {
+pub(super) fn malformed(text: &str) -> ApiError {
     ApiError::invalid("", "REQUEST_MALFORMED", text)
 }
 

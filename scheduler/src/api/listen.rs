@@ -43,6 +43,12 @@ pub const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 /// Bytes of a whole connection that may lie unread; above the streams' so that a few unread
 /// streams don't stop the others.
 pub const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// Streams of a connection at once. Each costs memory before it has a caller, so there is an end to
+/// them; an executor has one open, a client or console a few dozen, and a proxy that gathers many
+/// clients on a connection opens the next one when this one is full.
+pub const STREAMS_MAX: u32 = 1_000;
+/// Bytes of the head of an HTTP/1.1 request, and of its body that may lie unread.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Wait after a failed accept, doubled up to the second value while it goes on failing.
 const ACCEPT_BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
@@ -194,13 +200,17 @@ fn of_one_connection(error: &io::Error) -> bool {
 
 fn http_builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_READ_MAX);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_READ_MAX)
+        .max_buf_size(HEAD_BYTES_MAX);
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(KEEPALIVE_INTERVAL)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-        .max_concurrent_streams(None)
+        .max_concurrent_streams(Some(STREAMS_MAX))
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     builder

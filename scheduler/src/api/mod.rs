@@ -21,6 +21,7 @@ pub mod fleet;
 pub mod gate;
 pub mod health;
 pub mod identity;
+pub mod intake;
 pub mod jobs;
 pub mod json_error;
 pub mod listen;
