@@ -150,14 +150,12 @@ impl AlarmsApi {
         bad.finish()?;
         let apps = scope::apps(&self.api, caller, &parent.unwrap_or(Parent::All)).await?;
         let query = AlarmRuleQuery { apps, after, limit: size + 1 };
-        let mut rules = self.api.store.list_alarm_rules(&query).await?;
-        let more = rules.len() > size as usize;
-        rules.truncate(size as usize);
-        let next_page_token = match rules.last().filter(|_| more) {
+        let rules = self.api.store.list_alarm_rules(&query).await?;
+        let (alarm_rules, last) = paging::cut(&rules, size, rule_to_proto);
+        let next_page_token = match last {
             Some(last) => page.token(&self.api.page_key, &(&last.app_name, &last.name), now)?,
             None => String::new(),
         };
-        let alarm_rules = rules.iter().map(rule_to_proto).collect();
         Ok(pb::ListAlarmRulesResponse { alarm_rules, next_page_token })
     }
 
@@ -260,14 +258,12 @@ impl AlarmsApi {
         }
         let before = key.and_then(|id| id.parse().ok());
         let query = AlarmQuery { apps, conditions, before, limit: size + 1 };
-        let mut alarms = self.api.store.list_alarms(&query).await?;
-        let more = alarms.len() > size as usize;
-        alarms.truncate(size as usize);
-        let next_page_token = match alarms.last().filter(|_| more) {
+        let rows = self.api.store.list_alarms(&query).await?;
+        let (alarms, last) = paging::cut(&rows, size, alarm_to_proto);
+        let next_page_token = match last {
             Some(last) => page.token(&self.api.page_key, &last.id.to_string(), now)?,
             None => String::new(),
         };
-        let alarms = alarms.iter().map(alarm_to_proto).collect();
         Ok(pb::ListAlarmsResponse { alarms, next_page_token })
     }
 

@@ -51,14 +51,13 @@ pub(super) async fn list(
     };
     let after = after.unwrap_or_default();
     // One more than shown tells whether there is a next page.
-    let mut rows = api.store.list_apps(&after, only.as_deref(), size + 1).await?;
-    let more = rows.len() > size as usize;
-    rows.truncate(size as usize);
-    let next_page_token = match rows.last() {
-        Some(last) if more => query.token(&api.page_key, &last.name, now)?,
-        _ => String::new(),
+    let rows = api.store.list_apps(&after, only.as_deref(), size + 1).await?;
+    let (apps, last) = paging::cut(&rows, size, to_proto);
+    let next_page_token = match last {
+        Some(last) => query.token(&api.page_key, &last.name, now)?,
+        None => String::new(),
     };
-    Ok(pb::ListAppsResponse { apps: rows.iter().map(to_proto).collect(), next_page_token })
+    Ok(pb::ListAppsResponse { apps, next_page_token })
 }
 
 /// A new app.

@@ -96,14 +96,12 @@ impl CalendarsApi {
         let Some(parent) = parent else { return Ok(pb::ListCalendarsResponse::default()) };
         let apps = scope::apps(&self.api, caller, &parent).await?;
         let query = CalendarQuery { apps, after, limit: limit + 1 };
-        let mut found = self.api.store.list_calendars(&query).await?;
-        let more = found.len() > limit as usize;
-        found.truncate(limit as usize);
-        let next_page_token = match found.last().filter(|_| more) {
+        let found = self.api.store.list_calendars(&query).await?;
+        let (calendars, last) = paging::cut(&found, limit, to_proto);
+        let next_page_token = match last {
             Some(last) => page.token(&self.api.page_key, &(&last.app_name, &last.name), now)?,
             None => String::new(),
         };
-        let calendars = found.iter().map(to_proto).collect();
         Ok(pb::ListCalendarsResponse { calendars, next_page_token })
     }
 

@@ -31,10 +31,12 @@ use show::{handler_to_proto, is_connected, matches, to_proto};
 
 /// Longest reason of a cordon, characters.
 pub const REASON_MAX: usize = 256;
-/// Executors looked through in one step, and steps for one page: a filter may keep few of them.
-const SCAN_ROWS: u32 = 500;
+/// Executors looked through in one step, each with up to
+/// [`HANDLERS_BYTES_MAX`](crate::hub::settings::HANDLERS_BYTES_MAX); and steps for one page: a
+/// filter may keep few of them.
+const SCAN_ROWS: u32 = 100;
 /// See [`SCAN_ROWS`].
-const SCAN_STEPS_MAX: u32 = 40;
+const SCAN_STEPS_MAX: u32 = 200;
 
 /// Serves the fleet.
 pub struct FleetApi {
@@ -85,7 +87,7 @@ impl FleetApi {
     ) -> ApiResult<pb::ListExecutorsResponse> {
         let now = self.api.clock.now();
         let mut bad = Violations::new();
-        let size = paging::size(request.page_size, &mut bad) as usize;
+        let size = paging::size(request.page_size, &mut bad);
         let parent = names::parse_parent("parent", &request.parent, &mut bad);
         let filter = filter::parse(&request.filter, &EXECUTOR_FIELDS, &mut bad);
         let query = paging::Query::new(&[
@@ -100,28 +102,26 @@ impl FleetApi {
         bad.finish()?;
         let apps = scope::apps(&self.api, caller, &parent.unwrap_or(Parent::All)).await?;
 
-        let mut executors = Vec::new();
+        let mut page = paging::Page::new(size);
         let mut more = true;
-        for _ in 0..SCAN_STEPS_MAX {
+        'scan: for _ in 0..SCAN_STEPS_MAX {
             let rows = self.step(&apps, &after).await?;
             more = rows.len() == SCAN_ROWS as usize;
             for row in rows {
-                if executors.len() == size {
+                let shown = self.show(&row);
+                let full = page.left() == 0;
+                if full || (matches(&shown, &filter.conditions) && !page.push(shown)) {
                     more = true;
-                    break;
+                    break 'scan;
                 }
                 after = Some((row.app_name.clone(), row.name.clone()));
-                let shown = self.show(&row);
-                if matches(&shown, &filter.conditions) {
-                    executors.push(shown);
-                }
             }
-            if !more || executors.len() == size {
+            if !more || page.left() == 0 {
                 break;
             }
         }
         let next_page_token = if more { query.token(key, &after, now)? } else { String::new() };
-        Ok(pb::ListExecutorsResponse { executors, next_page_token })
+        Ok(pb::ListExecutorsResponse { executors: page.into_items(), next_page_token })
     }
 
     async fn step(
@@ -205,7 +205,7 @@ impl FleetApi {
     ) -> ApiResult<pb::ListHandlersResponse> {
         let now = self.api.clock.now();
         let mut bad = Violations::new();
-        let size = paging::size(request.page_size, &mut bad) as usize;
+        let size = paging::size(request.page_size, &mut bad);
         let parent = names::parse_parent("parent", &request.parent, &mut bad);
         let query = paging::Query::new(&["ListHandlers", &request.parent, &caller.principal()]);
         let key = &self.api.page_key;
@@ -218,12 +218,11 @@ impl FleetApi {
             offers = offers.split_off(&after);
             offers.remove(&after);
         }
-        let more = offers.len() > size;
-        let handlers: Vec<_> = offers.into_values().take(size).collect();
-        let last = handlers.last().and_then(|entry| entry.handler.as_ref());
+        let rows: Vec<_> = offers.into_iter().collect();
+        let (handlers, last) = paging::cut(&rows, size, |(_, entry)| entry.clone());
         let next_page_token = match last {
-            Some(last) if more => query.token(key, &last.name, now)?,
-            _ => String::new(),
+            Some((name, _)) => query.token(key, name, now)?,
+            None => String::new(),
         };
         Ok(pb::ListHandlersResponse { handlers, next_page_token })
     }

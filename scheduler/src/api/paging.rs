@@ -6,6 +6,7 @@
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use chrono::{DateTime, TimeDelta, Utc};
 use hmac::{Hmac, Mac};
+use prost::Message;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 
@@ -16,6 +17,9 @@ use crate::api::{
 
 /// How long a page token is good.
 pub const PAGE_TOKEN_TTL: TimeDelta = TimeDelta::hours(24);
+/// Bytes of a page's items as gRPC sends them; a page ends before an item that goes beyond, but not
+/// before its first. With its token it stays below the 4 MiB that gRPC clients take by default.
+pub const PAGE_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// Longest page token, in bytes.
 pub const PAGE_TOKEN_MAX: usize = 2048;
 
@@ -147,6 +151,56 @@ pub fn size(page_size: i32, bad: &mut Violations) -> u32 {
     }
 }
 
+/// A page that is being filled, up to its size and [`PAGE_BYTES_MAX`].
+pub struct Page<M> {
+    items: Vec<M>,
+    left: u32,
+    bytes_left: usize,
+}
+
+impl<M: Message> Page<M> {
+    /// An empty one for so many items.
+    pub fn new(size: u32) -> Self {
+        Self { items: Vec::new(), left: size, bytes_left: PAGE_BYTES_MAX }
+    }
+
+    /// Takes the item; false, and without it, when it belongs to the next page.
+    pub fn push(&mut self, item: M) -> bool {
+        let bytes = item.encoded_len();
+        let fits = self.left > 0 && (self.items.is_empty() || bytes <= self.bytes_left);
+        if fits {
+            self.left -= 1;
+            self.bytes_left = self.bytes_left.saturating_sub(bytes);
+            self.items.push(item);
+        }
+        fits
+    }
+
+    /// How many more items it takes at most.
+    pub fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// What is on it.
+    pub fn into_items(self) -> Vec<M> {
+        self.items
+    }
+}
+
+/// The page that the rows begin with, and its last row if some of them are left over. Who reads one
+/// row more than the page's size learns so whether there is a next page.
+pub fn cut<R, M: Message>(rows: &[R], size: u32, show: impl Fn(&R) -> M) -> (Vec<M>, Option<&R>) {
+    let mut page = Page::new(size);
+    let mut last = None;
+    for row in rows {
+        if !page.push(show(row)) {
+            return (page.into_items(), last);
+        }
+        last = Some(row);
+    }
+    (page.into_items(), None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +255,22 @@ mod tests {
         for junk in [".", "a.b", "💥.💥", &"x".repeat(5000)] {
             assert!(read(&query, SECRET, junk, now()).is_err());
         }
+    }
+
+    #[test]
+    fn a_page_ends_at_its_size_or_its_bytes_but_has_one_item() {
+        let text = |bytes: &usize| "x".repeat(*bytes);
+        let page = |rows: &[usize], size| {
+            let (items, last) = cut(rows, size, text);
+            (items.len(), last.copied())
+        };
+        assert_eq!(page(&[], 2), (0, None));
+        assert_eq!(page(&[1, 2], 2), (2, None));
+        assert_eq!(page(&[1, 2, 3], 2), (2, Some(2)));
+        let third = PAGE_BYTES_MAX / 3;
+        assert_eq!(page(&[third; 9], 50), (2, Some(third)), "each has a few bytes around it");
+        assert_eq!(page(&[2 * PAGE_BYTES_MAX, 7], 50), (1, Some(2 * PAGE_BYTES_MAX)));
+        assert_eq!(page(&[7, 2 * PAGE_BYTES_MAX], 50), (1, Some(7)));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What a caller can make the server keep in memory.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clawjob_scheduler::api::{intake::OPEN_REQUEST_BYTES_MAX, listen::STREAMS_MAX};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -39,6 +40,58 @@ async fn what_needs_no_credential_may_send_little() {
     let read = tokio::time::timeout(SOON, begun.read_exact(&mut answer)).await;
     read.expect("in time").expect("answers");
     assert_eq!(&answer, b"HTTP/1.1 400");
+}
+
+/// All pages of the list: how many items each has, and all names.
+async fn walk(
+    server: &Server,
+    path: &str,
+    field: &str,
+    mut ask: Value,
+) -> (Vec<usize>, Vec<Value>) {
+    let (mut sizes, mut names) = (Vec::new(), Vec::new());
+    loop {
+        // A client that takes 4 MiB, as they do unless told otherwise.
+        let page = server.call(&server.admin, path, ask.clone()).await.expect("a page");
+        let items = page[field].as_array().cloned().unwrap_or_default();
+        sizes.push(items.len());
+        names.extend(items.iter().map(|item| item["name"].clone()));
+        match page["nextPageToken"].as_str() {
+            Some(token) if !token.is_empty() => ask["page_token"] = token.into(),
+            _ => return (sizes, names),
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_end_by_their_bytes_and_go_on_with_their_token() {
+    const JOBS: usize = 20;
+    let server = Server::start().await;
+    server.app("a").await;
+    let data = STANDARD.encode(format!("\"{}\"", "x".repeat(250 * 1024)));
+    let params = json!({ "content_type": "application/json", "data": data });
+    for n in 0..JOBS {
+        let job = json!({ "handler": "h", "params": params });
+        let ask = json!({ "parent": "apps/a", "job_id": format!("j{n}"), "job": job });
+        server.call(&server.admin, "JobService/CreateJob", ask).await.expect("made");
+        let ask = json!({ "name": format!("apps/a/jobs/j{n}") });
+        server.call(&server.admin, "JobService/TriggerJob", ask).await.expect("triggered");
+    }
+    let parent = json!({ "parent": "apps/a", "page_size": 1000 });
+    let full = json!({ "parent": "apps/a", "page_size": 1000, "view": "RUN_VIEW_FULL" });
+    let few = json!({ "parent": "apps/a", "page_size": 5, "view": "RUN_VIEW_FULL" });
+    for (path, field, ask, pages) in [
+        ("JobService/ListJobs", "jobs", parent.clone(), vec![12, 8]),
+        ("RunService/ListRuns", "runs", parent, vec![20]),
+        ("RunService/ListRuns", "runs", full, vec![12, 8]),
+        ("RunService/ListRuns", "runs", few, vec![5, 5, 5, 5]),
+    ] {
+        let (sizes, mut names) = walk(&server, path, field, ask).await;
+        assert_eq!(sizes, pages, "{path}");
+        names.sort_by_key(ToString::to_string);
+        names.dedup();
+        assert_eq!(names.len(), JOBS, "{path}");
+    }
 }
 
 #[tokio::test]

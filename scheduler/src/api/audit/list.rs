@@ -40,14 +40,12 @@ pub(in crate::api) async fn list(
         before: key.and_then(|id| id.parse::<AuditId>().ok()),
         limit: size.saturating_add(1),
     };
-    let mut events = api.store.list_audit(&query).await?;
-    let more = events.len() > size as usize;
-    events.truncate(size as usize);
-    let next_page_token = match events.last().filter(|_| more) {
+    let rows = api.store.list_audit(&query).await?;
+    let (events, last) = paging::cut(&rows, size, |event| to_proto(event.clone()));
+    let next_page_token = match last {
         Some(last) => page.token(&api.page_key, &last.id.to_string(), now)?,
         None => String::new(),
     };
-    let events = events.into_iter().map(to_proto).collect();
     Ok(pb::ListAuditEventsResponse { events, next_page_token })
 }
 

@@ -64,34 +64,31 @@ impl IdentityApi {
     ) -> ApiResult<pb::ListTokensResponse> {
         let now = self.api.clock.now();
         let mut bad = Violations::new();
-        let size = paging::size(request.page_size, &mut bad) as usize;
+        let size = paging::size(request.page_size, &mut bad);
         let query = paging::Query::new(&["ListTokens", &caller.principal()]);
         let key = &self.api.page_key;
         let start: Option<String> = query.key(key, &request.page_token, now, &mut bad);
         bad.finish()?;
 
         let mut after = start.unwrap_or_default();
-        let mut tokens = Vec::new();
+        let mut page = paging::Page::new(size);
         let mut more = true;
-        for _ in 0..SCAN_STEPS_MAX {
+        'scan: for _ in 0..SCAN_STEPS_MAX {
             let rows = self.api.store.list_tokens(&after, SCAN_ROWS).await?;
             more = rows.len() == SCAN_ROWS as usize;
             for row in rows {
-                if tokens.len() == size {
+                if page.left() == 0 || (manages(caller, &row) && !page.push(to_proto(&row))) {
                     more = true;
-                    break;
+                    break 'scan;
                 }
                 after.clone_from(&row.id);
-                if manages(caller, &row) {
-                    tokens.push(to_proto(&row));
-                }
             }
-            if !more || tokens.len() == size {
+            if !more || page.left() == 0 {
                 break;
             }
         }
         let next_page_token = if more { query.token(key, &after, now)? } else { String::new() };
-        Ok(pb::ListTokensResponse { tokens, next_page_token })
+        Ok(pb::ListTokensResponse { tokens: page.into_items(), next_page_token })
     }
 
     pub(super) async fn end_token(

@@ -90,15 +90,14 @@ impl IdentityApi {
         let key = &self.api.page_key;
         let start: Option<String> = query.key(key, &request.page_token, now, &mut bad);
         bad.finish()?;
-        let mut users =
+        let rows =
             self.api.store.list_users(&start.unwrap_or_default(), size.saturating_add(1)).await?;
-        let more = users.len() > size as usize;
-        users.truncate(size as usize);
-        let next_page_token = match users.last().filter(|_| more) {
+        let (users, last) = paging::cut(&rows, size, to_proto);
+        let next_page_token = match last {
             Some(last) => query.token(key, &last.id, now)?,
             None => String::new(),
         };
-        Ok(pb::ListUsersResponse { users: users.iter().map(to_proto).collect(), next_page_token })
+        Ok(pb::ListUsersResponse { users, next_page_token })
     }
 
     pub(super) async fn change_user(

@@ -92,14 +92,12 @@ impl JobsService {
             }),
             limit: limit + 1,
         };
-        let mut jobs = self.api.store.list_jobs(&query).await?;
-        let more = jobs.len() > limit as usize;
-        jobs.truncate(limit as usize);
-        let next_page_token = match jobs.last().filter(|_| more) {
+        let rows = self.api.store.list_jobs(&query).await?;
+        let (jobs, last) = paging::cut(&rows, limit, |job| shown(job, now));
+        let next_page_token = match last {
             Some(last) => page.token(&self.api.page_key, &key_of(last), now)?,
             None => String::new(),
         };
-        let jobs = jobs.iter().map(|job| shown(job, now)).collect();
         Ok(pb::ListJobsResponse { jobs, next_page_token })
     }
 
@@ -115,14 +113,12 @@ impl JobsService {
         bad.finish()?;
         let job = self.find_named("name", &request.name).await?;
         let before = before.unwrap_or(0);
-        let mut found = self.api.store.list_revisions(job.id, before, limit + 1).await?;
-        let more = found.len() > limit as usize;
-        found.truncate(limit as usize);
-        let next_page_token = match found.last().filter(|_| more) {
+        let found = self.api.store.list_revisions(job.id, before, limit + 1).await?;
+        let (jobs, last) = paging::cut(&found, limit, |job| shown(job, now));
+        let next_page_token = match last {
             Some(last) => page.token(&self.api.page_key, &last.revision, now)?,
             None => String::new(),
         };
-        let jobs = found.iter().map(|job| shown(job, now)).collect();
         Ok(pb::ListJobRevisionsResponse { jobs, next_page_token })
     }
 

@@ -38,6 +38,8 @@ use crate::{
 
 /// Longest wait of WaitRun; a longer one is cut.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Runs read in one step in full: each may carry params and an output of 256 KiB.
+pub(in crate::api) const FULL_ROWS: u32 = 16;
 /// Clocks change at full quarters of an hour, in seconds.
 const QUARTER: i64 = 900;
 /// A run that is waited for is looked at so often even if nobody said that it changed.
@@ -66,39 +68,57 @@ impl RunsService {
         filter.leave_out_shards();
         let full = names::full_view("view", request.view, false, &mut bad);
         let ascending = ascending(&request.order_by, &mut bad);
-        let page = paging::Query::new(&[
+        let tokens = paging::Query::new(&[
             "ListRuns",
             &request.parent,
             &request.filter,
             &request.order_by,
             &caller.principal(),
         ]);
-        let after: Option<RunId> = page.key(&self.api.page_key, &request.page_token, now, &mut bad);
+        let after: Option<RunId> =
+            tokens.key(&self.api.page_key, &request.page_token, now, &mut bad);
         bad.finish()?;
         let Some(parent) = parent else { return Ok(pb::ListRunsResponse::default()) };
         let scheduled = scheduled(&filter);
-        let query = RunQuery {
+        let mut query = RunQuery {
             apps: scope::apps(&self.api, caller, &parent).await?,
             jobs: jobs(&self.api, filter.jobs.as_ref(), caller, &parent).await?,
             conditions: filter.conditions,
             scheduled,
             ascending,
             after,
-            limit: limit + 1,
+            limit,
             full,
             now,
         };
-        let RunPage { runs: mut records, until } = self.api.store.scan_runs(&query).await?;
-        let more = records.len() > limit as usize;
-        records.truncate(limit as usize);
-        // A page that is not full goes on behind what was looked at.
-        let last = records.last().filter(|_| more).map(|last| last.run.id).or(until);
+        let mut page = paging::Page::new(limit);
+        let last = 'page: loop {
+            let step = if full { page.left().min(FULL_ROWS) } else { page.left() };
+            // One more than shown tells whether there is a next page.
+            query.limit = step + 1;
+            let RunPage { runs: mut records, until } = self.api.store.scan_runs(&query).await?;
+            let more = records.len() > step as usize;
+            records.truncate(step as usize);
+            let ids: Vec<RunId> = records.iter().map(|record| record.run.id).collect();
+            for (id, run) in ids.into_iter().zip(show(&self.api, records, full, now).await?) {
+                if !page.push(run) {
+                    break 'page query.after;
+                }
+                query.after = Some(id);
+            }
+            if !more {
+                // A page that is not full goes on behind what was looked at.
+                break until;
+            }
+            if page.left() == 0 {
+                break query.after;
+            }
+        };
         let next_page_token = match last {
-            Some(last) => page.token(&self.api.page_key, &last, now)?,
+            Some(last) => tokens.token(&self.api.page_key, &last, now)?,
             None => String::new(),
         };
-        let runs = show(&self.api, records, full, now).await?;
-        Ok(pb::ListRunsResponse { runs, next_page_token })
+        Ok(pb::ListRunsResponse { runs: page.into_items(), next_page_token })
     }
 
     pub(super) async fn wait(&self, request: pb::WaitRunRequest) -> ApiResult<pb::Run> {
