@@ -15,7 +15,7 @@ use super::{
     convert::run::{log_level, log_record_to_proto},
     paging,
     status::{ApiError, ApiResult, Violations},
-    streams::{EventStream, Watchdog, event_stream},
+    streams::{EventStream, STREAM_QUEUE_MAX, Watchdog, event_stream},
 };
 use crate::{
     model::ids::RunId,
@@ -102,7 +102,7 @@ pub fn tail(
     run: RunId,
     request: &pb::TailRunLogsRequest,
 ) -> EventStream<pb::TailRunLogsResponse> {
-    let (sender, stream) = event_stream();
+    let (sender, stream) = event_stream(STREAM_QUEUE_MAX);
     let query = LogQuery {
         run,
         attempt: request.attempt,

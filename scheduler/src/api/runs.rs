@@ -16,30 +16,32 @@ use super::{
     feed::RunFeed,
     logs,
     status::{ApiError, ApiResult, Kind, Violations},
-    streams::{EventStream, Watchdog},
+    streams::{EventStream, Seats, Watchdog},
     watch,
 };
 use crate::model::run::RunRecord;
 
-pub(in crate::api) use read::{jobs, scheduled, show};
+pub(in crate::api) use read::{FULL_ROWS, jobs, scheduled, show};
 
 /// Serves runs.
 pub struct RunsService {
     api: Arc<Api>,
     feed: Arc<RunFeed>,
     auth: Arc<Auth>,
+    seats: Arc<Seats>,
 }
 
 impl RunsService {
     /// Over the store and hub of `api`, with a feed of its own for those who wait and watch.
     pub fn new(api: Arc<Api>, auth: Arc<Auth>) -> Self {
         let feed = RunFeed::new(api.store.clone(), api.clock.clone());
-        Self { api, feed, auth }
+        Self { api, feed, auth, seats: Arc::default() }
     }
 
     /// Ends the caller's stream when its token does not hold any more.
-    fn watchdog(&self, caller: Caller) -> Watchdog {
-        Watchdog::new(self.auth.clone(), caller, self.api.clock.elapsed())
+    fn watchdog(&self, caller: Caller) -> ApiResult<Watchdog> {
+        let seat = self.seats.take(caller.principal())?;
+        Ok(Watchdog::new(self.auth.clone(), caller, seat, self.api.clock.elapsed()))
     }
 
     /// The run of that name; one of another app does not exist under it.
@@ -110,7 +112,7 @@ impl RunService for RunsService {
     ) -> Result<Response<Self::WatchRunsStream>, Status> {
         let caller = Caller::of(&request)?;
         let feed = self.feed.clone();
-        let guard = self.watchdog(caller.clone());
+        let guard = self.watchdog(caller.clone())?;
         let request = request.into_inner();
         Ok(Response::new(watch::start(&self.api, feed, &caller, guard, request).await?))
     }
@@ -128,7 +130,7 @@ impl RunService for RunsService {
         &self,
         request: Request<pb::TailRunLogsRequest>,
     ) -> Result<Response<Self::TailRunLogsStream>, Status> {
-        let guard = self.watchdog(Caller::of(&request)?);
+        let guard = self.watchdog(Caller::of(&request)?)?;
         let request = request.into_inner();
         let run = self.find(&run_name(&request.name, Violations::new())?).await?;
         Ok(Response::new(logs::tail(&self.api, guard, run.run.id, &request)))

@@ -20,7 +20,7 @@ use super::{
     filter::{self, Filter},
     paging, runs, scope,
     status::{ApiError, ApiResult, Violations},
-    streams::{EventStream, Watchdog, event_stream},
+    streams::{EventStream, FULL_STREAM_QUEUE_MAX, STREAM_QUEUE_MAX, Watchdog, event_stream},
 };
 use crate::{
     model::{
@@ -70,7 +70,8 @@ pub async fn start(
         tokens.key_in("resume_token", &api.page_key, &request.resume_token, now, &mut bad);
     bad.finish()?;
     let Some(parent) = parent else { return Err(ApiError::internal("no parent was read")) };
-    let (sender, stream) = event_stream();
+    let queue = if full { FULL_STREAM_QUEUE_MAX } else { STREAM_QUEUE_MAX };
+    let (sender, stream) = event_stream(queue);
     let watch = Watch {
         api: api.clone(),
         apps: scope::apps(api, caller, &parent).await?,
@@ -198,6 +199,7 @@ impl Watch {
         values.push("SCHEDULED".to_owned());
         let mut conditions = self.filter.conditions.clone();
         conditions.push(Condition::OneOf { field: "state", values, negated: false });
+        let page = if self.full { runs::FULL_ROWS } else { PAGE };
         let mut query = RunQuery {
             apps: self.apps.clone(),
             jobs: self.jobs.clone(),
@@ -209,24 +211,24 @@ impl Watch {
             },
             ascending: false,
             after: None,
-            limit: PAGE.min(max),
+            limit: page.min(max),
             full: self.full,
             now: self.api.clock.now(),
         };
         let mut left = max;
         let mut looks = 0;
         while left > 0 && looks < LOOKS_MAX {
-            query.limit = PAGE.min(left);
-            let RunPage { runs: page, until } = self.api.store.scan_runs(&query).await?;
-            let count = u32::try_from(page.len()).unwrap_or(u32::MAX);
+            query.limit = page.min(left);
+            let RunPage { runs: found, until } = self.api.store.scan_runs(&query).await?;
+            let count = u32::try_from(found.len()).unwrap_or(u32::MAX);
             let is_full = count >= query.limit;
             looks += u32::from(!is_full);
-            query.after = if is_full { page.last().map(|record| record.run.id) } else { until };
-            for record in &page {
+            query.after = if is_full { found.last().map(|record| record.run.id) } else { until };
+            for record in &found {
                 self.remember(record);
             }
             let now = self.api.clock.now();
-            for run in runs::show(&self.api, page, self.full, now).await? {
+            for run in runs::show(&self.api, found, self.full, now).await? {
                 self.send(Type::Current, Some(run), at).await?;
             }
             left = left.saturating_sub(count);
