@@ -20,7 +20,11 @@ use clawjob_scheduler::{
     },
     clock::{Clock, SystemClock},
     fleet::Reach,
-    hub::{Hub, HubSettings, wire},
+    hub::{
+        Hub, HubSettings,
+        settings::{HANDLERS_BYTES_MAX, PARAMS_SCHEMA_BYTES_MAX},
+        wire,
+    },
     model::{
         ids::{AppId, AttemptRef, JobId, PARTITION_COUNT, PartitionId, RunId},
         job::{JobSpec, JobState},
@@ -597,7 +601,8 @@ async fn x48_r49_a_megabyte_of_odd_words_is_stored_cut_and_acknowledged_once() {
         other => panic!("wanted a RunCommand, got {other:?}"),
     };
     let odd = "\0\u{1}\u{1b}[31m\r\u{7f}\u{85}\u{202e}\u{1f980}\u{fffd}é";
-    let message = odd.repeat(1024 * 1024 / odd.len());
+    // Half of what a frame may have, twice.
+    let message = odd.repeat(500 * 1024 / odd.len());
     let failure = clawjob_proto::v1::Failure {
         code: odd.to_owned(),
         message: message.clone(),
@@ -623,6 +628,50 @@ async fn x48_r49_a_megabyte_of_odd_words_is_stored_cut_and_acknowledged_once() {
     // One that is sent again all the same is answered, so that no loop comes of it.
     client.send(Up::Result(result)).await;
     assert_eq!(client.result_ack().await.status(), result_ack::Status::Duplicate);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frame_larger_than_welcome_allows_ends_its_session_with_a_word() {
+    let server = Server::start(scaled()).await;
+    let (_, token) = server.token(&[], &[]).await;
+    let (mut client, welcome) = server.welcome(&token, hello("a", "process-1")).await;
+    let max = usize::try_from(welcome.max_frame_bytes).unwrap();
+    let progress = |bytes| {
+        let message = "x".repeat(bytes);
+        Up::Progress(clawjob_proto::v1::Progress { message, ..Default::default() })
+    };
+    client.send(progress(max - 64)).await;
+    client.send(progress(max + 1)).await;
+    let (close, status) = client.last_words().await;
+    assert_eq!(close.reason(), close::Reason::Protocol);
+    assert!(close.message.contains("larger than 1048576 bytes"), "{close:?}");
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+
+    let large = Hello { resume_token: "x".repeat(max), ..hello("b", "process-1") };
+    let status = server.refusal(&token, large).await;
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    assert!(status.message().contains("larger than 1048576 bytes"), "{status:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hello_with_more_of_handlers_than_is_kept_of_an_executor_is_refused() {
+    let server = Server::start(scaled()).await;
+    let (_, token) = server.token(&[], &[]).await;
+    let offering = |count: usize| Hello {
+        handlers: (0..count)
+            .map(|n| Handler {
+                name: format!("h{n}"),
+                params_schema: "x".repeat(PARAMS_SCHEMA_BYTES_MAX),
+                ..Default::default()
+            })
+            .collect(),
+        ..hello("a", "process-1")
+    };
+    let fitting = HANDLERS_BYTES_MAX / (PARAMS_SCHEMA_BYTES_MAX + 8);
+    let status = server.refusal(&token, offering(fitting + 1)).await;
+    assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+    assert!(status.message().contains("hello.handlers: has"), "{status:?}");
+    server.welcome(&token, offering(fitting)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -176,10 +176,11 @@ pub enum EdgeError {
 /// # Errors
 /// See [`EdgeError`].
 pub fn edge(api: Arc<Api>, auth: Arc<Auth>, health: &Arc<Health>) -> Result<Arc<Edge>, EdgeError> {
+    let frame_bytes_max = api.hub.settings().max_frame_bytes as usize;
     let sessions = session::SessionService::new(api.clone(), api.hub.clone());
     let sessions = ExecutorServiceServer::from_arc(sessions)
         .accept_compressed(CompressionEncoding::Gzip)
-        .max_decoding_message_size(REQUEST_BYTES_MAX);
+        .max_decoding_message_size(frame_bytes_max);
     let routes = Routes::default()
         .add_service(sessions)
         .add_service(IdentityServiceServer::new(IdentityApi::new(api.clone(), auth.clone())?))

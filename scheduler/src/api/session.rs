@@ -19,7 +19,7 @@ use clawjob_proto::v1::{
 use futures::Stream;
 use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::{
     Api,
@@ -178,6 +178,10 @@ impl Driver {
         self.peer.map(|peer| peer.to_string()).unwrap_or_default()
     }
 
+    fn oversized(&self) -> String {
+        format!("a frame is larger than {} bytes", self.hub.settings().max_frame_bytes)
+    }
+
     /// Reads Hello and claims the executor; `claimed` is what Hello says it is.
     async fn begin(
         &self,
@@ -192,6 +196,11 @@ impl Driver {
                 return Err(ApiError::unavailable("HELLO_TIMEOUT", text, ELSEWHERE_AFTER));
             }
         };
+        if let Err(status) = &first
+            && is_oversized(status)
+        {
+            return Err(ApiError::invalid("hello", "HELLO_INVALID", self.oversized()));
+        }
         let frame = first.ok().flatten().and_then(|request| request.frame);
         let Some(Up::Hello(hello)) = frame else {
             return Err(ApiError::invalid(
@@ -227,9 +236,16 @@ impl Driver {
                 () = &mut gone => Ok(None),
                 frame = frames.message() => frame,
             };
-            let Ok(Some(frame)) = frame else {
-                self.hub.finish(link, End::Broken);
-                return;
+            let frame = match frame {
+                Ok(Some(frame)) => frame,
+                Err(status) if is_oversized(&status) => {
+                    self.hub.finish(link, End::Protocol(self.oversized()));
+                    return;
+                }
+                Ok(None) | Err(_) => {
+                    self.hub.finish(link, End::Broken);
+                    return;
+                }
             };
             let events = self.hub.receive(link, frame);
             self.forward(link, events).await;
@@ -322,6 +338,11 @@ impl Driver {
             }
         }
     }
+}
+
+/// Whether the frame that could not be read was too large, as it came or unpacked.
+fn is_oversized(status: &Status) -> bool {
+    matches!(status.code(), Code::OutOfRange | Code::ResourceExhausted)
 }
 
 fn of_refusal(refused: Refused) -> Status {

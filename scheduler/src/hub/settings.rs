@@ -24,6 +24,9 @@ pub const LABELS_MAX: usize = 64;
 pub const LABEL_BYTES_MAX: usize = 256;
 /// Bytes of a handler's params schema.
 pub const PARAMS_SCHEMA_BYTES_MAX: usize = 32 * 1024;
+/// Bytes of all handlers of one Hello together, names, schemas and descriptions: they are kept with
+/// the executor, connected or not.
+pub const HANDLERS_BYTES_MAX: usize = 256 * 1024;
 /// Slots of one executor.
 pub const SLOTS_MAX: u32 = 100_000;
 /// Attempts listed in one Hello or Heartbeat that are looked at.

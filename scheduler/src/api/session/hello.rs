@@ -11,7 +11,7 @@ use crate::{
     },
     hub::{
         settings::{
-            HANDLERS_MAX, LABEL_BYTES_MAX, LABELS_MAX, LISTED_ATTEMPTS_MAX,
+            HANDLERS_BYTES_MAX, HANDLERS_MAX, LABEL_BYTES_MAX, LABELS_MAX, LISTED_ATTEMPTS_MAX,
             PARAMS_SCHEMA_BYTES_MAX, SLOTS_MAX,
         },
         wire,
@@ -116,6 +116,14 @@ fn check_form(hello: &v1::Hello, faults: &mut Violations) {
     if hello.handlers.len() > HANDLERS_MAX {
         fault("hello.handlers", format!("has {}; at most {HANDLERS_MAX}", hello.handlers.len()));
     }
+    let bytes: usize = hello.handlers.iter().map(bytes_of).sum();
+    if bytes > HANDLERS_BYTES_MAX {
+        let text = format!(
+            "has {bytes} bytes of names, schemas and descriptions; at most \
+                            {HANDLERS_BYTES_MAX}"
+        );
+        fault("hello.handlers", text);
+    }
     let mut names = HashSet::new();
     for (index, handler) in hello.handlers.iter().enumerate() {
         let field = format!("hello.handlers[{index}]");
@@ -137,6 +145,10 @@ fn check_form(hello: &v1::Hello, faults: &mut Violations) {
             fault(&format!("{field}.description"), text);
         }
     }
+}
+
+fn bytes_of(handler: &v1::Handler) -> usize {
+    handler.name.len() + handler.params_schema.len() + handler.description.len()
 }
 
 fn attempts(hello: &v1::Hello, faults: &mut Violations) -> Vec<(AttemptRef, bool)> {
