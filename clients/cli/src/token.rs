@@ -1,6 +1,10 @@
 //! Where the token comes from.
 
-use std::{fs, io::ErrorKind, path::Path};
+use std::{
+    fs,
+    io::{self, ErrorKind, Read as _},
+    path::Path,
+};
 
 use tonic::metadata::{Ascii, MetadataValue};
 
@@ -41,7 +45,7 @@ pub(crate) fn find(
     }
     let fallback = term.directory.join(ADMIN_TOKEN_FILE);
     match fs::metadata(&fallback) {
-        Ok(_) if local => match fs::read_to_string(&fallback) {
+        Ok(_) if local => match text_of(&fallback) {
             Ok(token) => checked(&token, ADMIN_TOKEN_FILE).map(Some),
             // Another user's server: go on without a token.
             Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(None),
@@ -53,8 +57,15 @@ pub(crate) fn find(
 
 fn read(path: &Path, source: &str) -> Result<Token, String> {
     let named = format!("{source} {}", path.display());
-    let token = fs::read_to_string(path).map_err(|e| format!("{named}: {e}"))?;
+    let token = text_of(path).map_err(|e| format!("{named}: {e}"))?;
     checked(&token, &named)
+}
+
+/// The beginning of a file, which is all of it if a token is what it holds.
+fn text_of(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(2 * TOKEN_BYTES_MAX as u64).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn checked(token: &str, source: &str) -> Result<Token, String> {
@@ -115,6 +126,14 @@ mod tests {
         let (args, term) = (ClientArgs::default(), terminal(dir.path(), &[]));
         assert_eq!(shown(find(&args, &term, true)).as_deref(), Some("Bearer secret"));
         assert_eq!(shown(find(&args, &term, false)), None);
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_no_token() {
+        let dir = tempfile::tempdir().unwrap();
+        let args = ClientArgs { token_file: Some("/dev/zero".into()), ..ClientArgs::default() };
+        let fault = find(&args, &terminal(dir.path(), &[]), true).unwrap_err();
+        assert!(fault.contains("/dev/zero: is longer than any token"), "{fault}");
     }
 
     #[test]

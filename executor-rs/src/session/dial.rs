@@ -1,5 +1,6 @@
 //! Opening a session: connection, credentials, Hello and Welcome.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use clawjob_proto::v1::{
     SessionResponse, Welcome, close, executor_service_client::ExecutorServiceClient,
     session_response::Frame,
 };
+use tokio::io::AsyncReadExt as _;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Request, Status, Streaming};
@@ -27,6 +29,8 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest message taken, in bytes: above the contract's bound of 1 MiB, so that a raised bound
 /// on the other side does not end the session.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Longest token; more is surely another file.
+const TOKEN_BYTES_MAX: usize = 8 * 1024;
 /// Reason of a refusal for a protocol version that is not spoken.
 const VERSION_UNSUPPORTED: &str = "PROTOCOL_VERSION_UNSUPPORTED";
 
@@ -209,15 +213,27 @@ pub(super) async fn open(connection: Connection, outbox: &Arc<Outbox>) -> Result
     }
 }
 
+/// The beginning of a file, which is all of it if a token is what it holds.
+async fn beginning(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let file = tokio::fs::File::open(path).await?;
+    file.take(2 * TOKEN_BYTES_MAX as u64).read_to_string(&mut text).await?;
+    Ok(text)
+}
+
 async fn read_token(token: Option<&Token>) -> Result<Option<MetadataValue<Ascii>>, Fault> {
     let text = match token {
         None => return Ok(None),
         Some(Token::Text(text, _)) => text.clone(),
         Some(Token::File(path)) => {
             let file = path.display();
-            match tokio::fs::read_to_string(path).await.map(|text| text.trim().to_owned()) {
+            match beginning(path).await.map(|text| text.trim().to_owned()) {
                 Ok(text) if text.is_empty() => {
                     return Err(Fault::of_token(format!("the token file {file} is empty")));
+                }
+                Ok(text) if text.len() > TOKEN_BYTES_MAX => {
+                    let text = format!("the token file {file} is longer than any token");
+                    return Err(Fault::of_token(text));
                 }
                 Ok(text) => text,
                 Err(error) => {
@@ -240,7 +256,7 @@ mod tests {
     use tonic_types::ErrorDetails;
 
     /// Settings that dial `endpoint` with the token of a file.
-    fn with_token_file(endpoint: &str, path: &std::path::Path) -> Checked {
+    fn with_token_file(endpoint: &str, path: &Path) -> Checked {
         let settings = crate::config::Settings {
             endpoints: Some(vec![endpoint.to_owned()]),
             token: Some(Token::File(path.to_owned())),
@@ -258,7 +274,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         let settings = with_token_file(&endpoint, &path);
-        for (content, part) in [(None, "cannot be read"), (Some(" \n"), "is empty")] {
+        let long = "x".repeat(3 * TOKEN_BYTES_MAX);
+        for (content, part) in [
+            (None, "cannot be read"),
+            (Some(" \n"), "is empty"),
+            (Some(long.as_str()), "is longer than any token"),
+        ] {
             if let Some(content) = content {
                 std::fs::write(&path, content).unwrap();
             }
