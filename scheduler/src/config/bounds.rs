@@ -19,13 +19,20 @@ pub(super) fn faults(config: &Config) -> Vec<(&'static str, String)> {
     let postgres = "must begin with postgres:// (leave it out for the embedded database)";
     check("database", config.database.iter().all(is_postgres), postgres);
     check("database_pool", config.database_pool.iter().all(is_postgres), postgres);
+    let pooled = config.database.is_some() || config.database_pool.is_none();
+    check("database_pool", pooled, "goes with database, the connection string for locks");
     check("database_pool_size", (1..=1_000).contains(&config.database_pool_size), "1 to 1000");
     let path = &config.context_path;
     // It stands in the console's page and in cookies.
     let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
     let path_ok = path.is_empty()
-        || (path.starts_with('/') && !path.ends_with('/') && path.chars().all(plain));
-    let rule = "must begin with / and not end with it, and have letters, digits, / - _ . ~ alone";
+        || (path.starts_with('/')
+            && !path.ends_with('/')
+            // To a browser such a path names another host.
+            && !path.contains("//")
+            && path.chars().all(plain));
+    let rule = "must begin with one / and not end with it, and have letters, digits, - _ . ~ alone \
+                between single ones";
     check("context_path", path_ok, rule);
     let forwarded = !config.forwarded_for || config.behind_proxy;
     check(

@@ -67,6 +67,22 @@ fn yaml_and_toml_say_the_same() {
 }
 
 #[test]
+fn a_context_path_stays_on_its_host_and_a_pool_has_its_database() {
+    let told = |text: &str| {
+        let found = faults(text, "a.yaml");
+        found.iter().map(|(key, fault)| format!("{key} {fault}; ")).collect::<String>()
+    };
+    assert!(told("context_path: /a/b\n").is_empty());
+    for path in ["//evil.example", "/a//b", "/a/", "a"] {
+        let text = told(&format!("context_path: {path}\n"));
+        assert!(text.contains("context_path"), "{path}: {text}");
+    }
+    let pool = "database_pool: postgres://p/x\n";
+    assert!(told(pool).contains("goes with database"), "{}", told(pool));
+    assert!(told(&format!("{pool}database: postgres://d/x\n")).is_empty());
+}
+
+#[test]
 fn flags_win_over_the_environment_and_that_over_the_file() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("c.yaml");
