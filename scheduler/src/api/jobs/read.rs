@@ -24,6 +24,8 @@ use crate::{
 
 /// Fire times of a preview when the caller names no count.
 const PREVIEW_COUNT_DEFAULT: usize = 10;
+/// Jobs read in one step of a page: each may carry params of 256 KiB.
+const STEP_ROWS: u32 = 50;
 /// A schedule that fires more often is not told of quieter minutes: it has no minute of its own.
 const SELDOM: TimeDelta = TimeDelta::minutes(10);
 
@@ -70,17 +72,17 @@ impl JobsService {
         let limit = paging::size(request.page_size, &mut bad);
         let filter = filter::parse(&request.filter, &filter::JOB_FIELDS, &mut bad);
         let order = order(&request.order_by, &mut bad);
-        let page = paging::Query::new(&[
+        let tokens = paging::Query::new(&[
             "ListJobs",
             &request.parent,
             &request.filter,
             &request.order_by,
             &caller.principal(),
         ]);
-        let key: Option<Key> = page.key(&self.api.page_key, &request.page_token, now, &mut bad);
+        let key: Option<Key> = tokens.key(&self.api.page_key, &request.page_token, now, &mut bad);
         bad.finish()?;
         let Some(parent) = parent else { return Ok(pb::ListJobsResponse::default()) };
-        let query = JobQuery {
+        let mut query = JobQuery {
             apps: scope::apps(&self.api, caller, &parent).await?,
             conditions: filter.conditions,
             order,
@@ -90,15 +92,30 @@ impl JobsService {
                 name: key.name,
                 next_fire_at: key.next,
             }),
-            limit: limit + 1,
+            limit,
         };
-        let rows = self.api.store.list_jobs(&query).await?;
-        let (jobs, last) = paging::cut(&rows, limit, |job| shown(job, now));
-        let next_page_token = match last {
-            Some(last) => page.token(&self.api.page_key, &key_of(last), now)?,
+        let mut page = paging::Page::new(limit);
+        let more = 'page: loop {
+            let step = page.left().min(STEP_ROWS);
+            // One more than shown tells whether there is a next page.
+            query.limit = step + 1;
+            let rows = self.api.store.list_jobs(&query).await?;
+            for job in rows.iter().take(step as usize) {
+                if !page.push(shown(job, now)) {
+                    break 'page true;
+                }
+                query.after = Some(place_of(job));
+            }
+            let more = rows.len() > step as usize;
+            if !more || page.left() == 0 {
+                break more;
+            }
+        };
+        let next_page_token = match query.after.as_ref().filter(|_| more) {
+            Some(place) => tokens.token(&self.api.page_key, &key_of(place), now)?,
             None => String::new(),
         };
-        Ok(pb::ListJobsResponse { jobs, next_page_token })
+        Ok(pb::ListJobsResponse { jobs: page.into_items(), next_page_token })
     }
 
     pub(super) async fn revisions(
@@ -209,13 +226,18 @@ fn in_words(crowd: &Crowd, at: DateTime<Utc>, schedule: &Schedule) -> String {
     )
 }
 
-fn key_of(job: &Job) -> Key {
-    Key {
-        id: job.id.0,
-        app: job.app_name.to_string(),
+fn place_of(job: &Job) -> JobKey {
+    JobKey {
+        id: job.id,
+        app_name: job.app_name.to_string(),
         name: job.name.to_string(),
-        next: job.next_fire_at,
+        next_fire_at: job.next_fire_at,
     }
+}
+
+fn key_of(place: &JobKey) -> Key {
+    let JobKey { id, app_name, name, next_fire_at } = place.clone();
+    Key { id: id.0, app: app_name, name, next: next_fire_at }
 }
 
 fn order(text: &str, bad: &mut Violations) -> JobOrder {
