@@ -14,6 +14,8 @@ mod harness;
 mod listening;
 #[path = "api_edge/matrix.rs"]
 mod matrix;
+#[path = "api_edge/requests.rs"]
+mod requests;
 #[path = "api_edge/secure.rs"]
 mod secure;
 #[path = "api_edge/tokens.rs"]

@@ -63,6 +63,17 @@ impl AlarmsApi {
         names::check_new_id("alarm_rule_id", "alarm rule", &request.alarm_rule_id, &mut bad);
         let (by, id) = (caller.principal(), &request.request_id);
         let key = request_id::key(&by, "CreateAlarmRule", id, &request, &mut bad)?;
+        let key = key.filter(|_| !request.validate_only);
+        if let Some(made) = request_id::answered(&self.api, key.as_ref(), id).await? {
+            let found = match self.api.store.get_app(&app).await {
+                Ok(app) => self.api.store.get_alarm_rule(app.id, &request.alarm_rule_id).await,
+                Err(error) => Err(error),
+            };
+            let full_name = names::alarm_rule(&app, &request.alarm_rule_id);
+            let is_made = |rule: &AlarmRule| rule.id.0.to_string() == made;
+            let rule = request_id::still_there(Kind::AlarmRule, full_name, found, is_made)?;
+            return Ok(rule_to_proto(&rule));
+        }
         let Some(given) = &request.alarm_rule else {
             bad.invalid("alarm_rule", "is missing; give a condition and a channel");
             return Err(bad.finish().err().unwrap_or_else(no_rule));

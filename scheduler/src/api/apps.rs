@@ -71,6 +71,11 @@ pub(super) async fn create(
     let principal = caller.principal();
     let id = &request.request_id;
     let key = request_id::key(&principal, "CreateApp", id, &request, &mut bad)?;
+    if let Some(made) = request_id::answered(api, key.as_ref(), id).await? {
+        let (name, found) = (names::app(&request.app_id), api.store.get_app(&request.app_id).await);
+        let is_made = |app: &App| app.id.0.to_string() == made;
+        return request_id::still_there(Kind::App, name, found, is_made).map(|app| to_proto(&app));
+    }
     let spec = read_spec(&request.app.clone().unwrap_or_default(), &mut bad);
     bad.finish()?;
     let made = api.store.create_app(&request.app_id, &spec, key.as_ref(), api.clock.now()).await;

@@ -61,6 +61,13 @@ impl CalendarsApi {
         names::check_new_id("calendar_id", "calendar", &request.calendar_id, &mut bad);
         let (principal, id) = (caller.principal(), &request.request_id);
         let key = request_id::key(&principal, "CreateCalendar", id, &request, &mut bad)?;
+        if let Some(made) = request_id::answered(&self.api, key.as_ref(), id).await? {
+            let full_name = names::calendar(&app, &request.calendar_id);
+            let found = self.api.store.get_calendar(&app, &request.calendar_id).await;
+            let is_made = |calendar: &Calendar| calendar.id.to_string() == made;
+            let calendar = request_id::still_there(Kind::Calendar, full_name, found, is_made)?;
+            return Ok(to_proto(&calendar));
+        }
         let Some(calendar) = &request.calendar else {
             bad.invalid("calendar", "is missing; give its dates, weekdays or windows");
             return Err(bad.finish().err().unwrap_or_else(no_calendar));

@@ -1,12 +1,18 @@
 //! Request ids: the same id with the same body gives the same answer, with another body an error.
+//!
+//! A repeat is answered from what its first call made, before anything is judged that may have
+//! changed since: the clock, schedules, what exists. What was made and is deleted since is not found.
 
 use clawjob_proto::json;
 use prost::{Message, Name};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    api::status::{ApiError, ApiResult, Violations},
-    store::ops::RequestKey,
+    api::{
+        Api,
+        status::{ApiError, ApiResult, Kind, Violations},
+    },
+    store::{self, StoreError, ops::RequestKey},
 };
 
 /// Longest request id, in bytes.
@@ -44,6 +50,39 @@ pub fn key<M: Message + Name>(
         key: format!("{principal}/{method}/{request_id}"),
         body_hash: hash.finalize().to_vec(),
     }))
+}
+
+/// What the first call of this request made, if it came before.
+///
+/// # Errors
+/// [`REUSED`] for an id that came with another body, and faults of the store.
+pub async fn answered(
+    api: &Api,
+    request: Option<&RequestKey>,
+    request_id: &str,
+) -> ApiResult<Option<String>> {
+    let Some(request) = request else { return Ok(None) };
+    api.store.find_answer(request).await.map_err(|error| match error {
+        StoreError::Conflict(_) => reused(request_id),
+        error => error.into(),
+    })
+}
+
+/// What a repeat shows: what has the name now, if that is what the first call made.
+///
+/// # Errors
+/// NOT_FOUND when that was deleted since, and faults of the store.
+pub fn still_there<T>(
+    kind: Kind,
+    name: impl Into<String>,
+    found: store::Result<T>,
+    is_made: impl FnOnce(&T) -> bool,
+) -> ApiResult<T> {
+    match found {
+        Ok(found) if is_made(&found) => Ok(found),
+        Ok(_) | Err(StoreError::NotFound(_)) => Err(ApiError::deleted_since(kind, name)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The error for an id that was used with another body.

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::model::run::RunRecord;
 
-pub(in crate::api) use read::{FULL_ROWS, jobs, scheduled, show};
+pub(in crate::api) use read::{FULL_ROWS, jobs, made_before, scheduled, show};
 
 /// Serves runs.
 pub struct RunsService {

@@ -190,9 +190,18 @@ impl ApiError {
 
     /// NOT_FOUND with `ResourceInfo`; `name` is the full resource name.
     pub fn not_found(kind: Kind, name: impl Into<String>) -> Self {
+        Self::missing(kind, name.into(), "not found")
+    }
+
+    /// The same for a repeated request.
+    pub fn deleted_since(kind: Kind, name: impl Into<String>) -> Self {
+        let why = "was made by this request and deleted since; take a fresh request_id for another";
+        Self::missing(kind, name.into(), why)
+    }
+
+    fn missing(kind: Kind, name: String, why: &str) -> Self {
         let (resource_type, reason, _, word) = kind.words();
-        let name = name.into();
-        let message = format!("{word} {name} not found");
+        let message = format!("{word} {name} {why}");
         let mut error = Self::new(Code::NotFound, reason, message.clone());
         error.0.details.set_resource_info(resource_type, name, "", message);
         error

@@ -81,6 +81,13 @@ pub struct User {
     pub last_login_at: Option<DateTime<Utc>>,
 }
 
+impl User {
+    /// Tells the user from whoever else has the id before or after: when it was made, microseconds.
+    pub fn birth(&self) -> String {
+        self.created_at.timestamp_micros().to_string()
+    }
+}
+
 /// Whose a sign-in is, by id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {

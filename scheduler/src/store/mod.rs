@@ -434,6 +434,10 @@ pub trait Store:
 
     // ---- upkeep ------------------------------------------------------------------------------
 
+    /// What the request made when it came first, as its creation told it; `None` when it has not
+    /// come before. `Conflict` when its id came with another body.
+    async fn find_answer(&self, request: &RequestKey) -> Result<Option<String>>;
+
     /// Makes the coming day partitions, removes what is past its retention, in bounded steps.
     /// Returns whether more is left to do.
     async fn prune(&self, keep: &Retention, now: DateTime<Utc>) -> Result<bool>;

@@ -75,7 +75,7 @@ impl Backfilled {
     }
 
     /// Reads [`Self::to_text`].
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (made, had_run) = text.split_once(' ')?;
         Some(Self { made: made.parse().ok()?, had_run: had_run.parse().ok()? })
     }

@@ -37,11 +37,16 @@ pub(crate) async fn an_app_is_made_once_and_found(f: &Fixture) {
 
 pub(crate) async fn a_repeated_request_makes_one_app(f: &Fixture) {
     let key = RequestKey { key: "ann/CreateApp/1".to_owned(), body_hash: vec![1; 32] };
+    assert_eq!(f.store.find_answer(&key).await.expect("reads"), None);
     let first = f.store.create_app("bank", &spec("x"), Some(&key), at(1)).await.expect("an app");
     let again = f.store.create_app("bank", &spec("x"), Some(&key), at(2)).await.expect("the same");
     assert_eq!(again, first);
     assert_eq!(first.spec, spec("x"));
+    let answer = f.store.find_answer(&key).await.expect("reads");
+    assert_eq!(answer, Some(first.id.0.to_string()));
     let other = RequestKey { body_hash: vec![2; 32], ..key };
+    let answer = f.store.find_answer(&other).await;
+    assert!(matches!(answer, Err(StoreError::Conflict(_))), "{answer:?}");
     let reused = f.store.create_app("mill", &spec("x"), Some(&other), at(3)).await;
     assert!(matches!(reused, Err(StoreError::Conflict(_))), "{reused:?}");
 }

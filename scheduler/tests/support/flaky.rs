@@ -215,6 +215,7 @@ forward! {
     async fn list_apps(&self, after: &str, only: Option<&[String]>, limit: u32) -> Result<Vec<App>>;
     async fn update_app(&self, id: AppId, spec: &AppSpec, version: u64) -> Result<App>;
     async fn delete_app(&self, id: AppId) -> Result<()>;
+    async fn find_answer(&self, request: &RequestKey) -> Result<Option<String>>;
     async fn prune(&self, keep: &Retention, now: DateTime<Utc>) -> Result<bool>;
 }
 

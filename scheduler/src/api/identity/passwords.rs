@@ -6,6 +6,7 @@ use argon2::{
     Algorithm, Argon2, Params, PasswordHash, PasswordHasher as _, PasswordVerifier as _, Version,
     password_hash::{Output, SaltString},
 };
+use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
 use crate::api::status::{ApiError, ApiResult, Violations};
@@ -64,9 +65,21 @@ impl Passwords {
     /// # Errors
     /// RESOURCE_EXHAUSTED when too many wait.
     pub async fn hash(&self, password: &str) -> ApiResult<String> {
+        self.salted(password, &rand::random::<[u8; 16]>()).await
+    }
+
+    /// As slow to guess from, and the same for the same password of the same request.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when too many wait.
+    pub async fn mark(&self, password: &str, request: &str) -> ApiResult<String> {
+        self.salted(password, &Sha256::digest(request)).await
+    }
+
+    async fn salted(&self, password: &str, salt: &[u8]) -> ApiResult<String> {
+        let salt = SaltString::encode_b64(salt).map_err(internal)?;
         let (argon, password) = (self.argon.clone(), password.to_owned());
         let hash = move || {
-            let salt = SaltString::encode_b64(&rand::random::<[u8; 16]>()).map_err(internal)?;
             let hash = argon.hash_password(password.as_bytes(), &salt).map_err(internal)?;
             Ok(hash.to_string())
         };

@@ -42,14 +42,19 @@ impl IdentityApi {
         let principal = caller.principal();
         let id = &request.request_id;
         let key = request_id::key(&principal, "CreateToken", id, &request, &mut bad)?;
+        let shown_once = || {
+            let text = "this request made a token before; its secret can't be shown again";
+            ApiError::precondition("SECRET_SHOWN_ONCE", "REQUEST_ID", id.clone(), text)
+        };
+        if request_id::answered(&self.api, key.as_ref(), id).await?.is_some() {
+            return Err(shown_once());
+        }
         let draft = request.token.clone().unwrap_or_default();
         let secret = FreshSecret::new(now);
         let token = read_token(&draft, &secret, principal, now, &mut bad);
         bad.finish()?;
         self.api.store.create_token(&token, key.as_ref()).await.map_err(|error| match error {
-            StoreError::Conflict(text) => {
-                ApiError::precondition("SECRET_SHOWN_ONCE", "REQUEST_ID", id.clone(), text)
-            }
+            StoreError::Conflict(_) => shown_once(),
             error => ApiError::of_store(Kind::Token, name_of(&token.id), error),
         })?;
         note.resource(&name_of(&token.id));

@@ -43,12 +43,23 @@ impl IdentityApi {
         passwords::check_new("password", &request.password, id, &mut bad);
         let draft = request.user.clone().unwrap_or_default();
         let grants = read_user(&draft, &mut bad);
-        // What is kept of the request is a fast hash: the password stays out of it.
-        let without = pb::CreateUserRequest { password: String::new(), ..request.clone() };
         let principal = caller.principal();
         let request_id = &request.request_id;
-        let key = request_id::key(&principal, "CreateUser", request_id, &without, &mut bad)?;
+        // What is kept of the request is a fast hash: a slow one stands in it for the password.
+        let password = if request_id.is_empty() || !bad.is_empty() {
+            String::new()
+        } else {
+            self.passwords.mark(&request.password, &format!("{principal}/{request_id}")).await?
+        };
+        let body = pb::CreateUserRequest { password, ..request.clone() };
+        let key = request_id::key(&principal, "CreateUser", request_id, &body, &mut bad)?;
         bad.finish()?;
+        if let Some(birth) = request_id::answered(&self.api, key.as_ref(), request_id).await? {
+            let found = self.api.store.find_user(id).await;
+            let is_made = |user: &User| user.birth() == birth;
+            let user = request_id::still_there(Kind::User, name_of(id), found, is_made)?;
+            return Ok(to_proto(&user));
+        }
         let user = User {
             id: id.clone(),
             email: draft.email,

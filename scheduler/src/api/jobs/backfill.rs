@@ -22,7 +22,10 @@ use crate::{
         run::{NewRun, RunExtra, TriggerKind},
         schedule::Compiled,
     },
-    store::{BACKFILL_RUNS_MAX, StoreError, schedules::Backfill},
+    store::{
+        BACKFILL_RUNS_MAX, StoreError,
+        schedules::{Backfill, Backfilled},
+    },
 };
 
 /// Reason of a range with more fire times than one call makes runs for.
@@ -39,6 +42,12 @@ impl JobsService {
         names::parse_job("name", &request.name, &mut bad);
         let (principal, id) = (caller.principal(), &request.request_id);
         let key = request_id::key(&principal, "BackfillJob", id, &request, &mut bad)?;
+        let key = key.filter(|_| !request.validate_only);
+        if let Some(answer) = request_id::answered(&self.api, key.as_ref(), id).await? {
+            let done = Backfilled::parse(&answer);
+            let corrupt = || ApiError::internal(format!("{answer:?} is no answer to a backfill"));
+            return Ok(to_proto(done.ok_or_else(corrupt)?));
+        }
         if request.max_concurrency > COUNT_MAX {
             bad.invalid("max_concurrency", format!("must lie from 0 to {COUNT_MAX}; 0 means 1"));
         }
@@ -49,7 +58,7 @@ impl JobsService {
         let backfill = Backfill {
             job: job.id,
             runs: runs(&job, &fires, &principal, request.max_concurrency.max(1), now),
-            request: key.filter(|_| !request.validate_only),
+            request: key,
             dry_run: request.validate_only,
         };
         let done = self.api.store.backfill(&backfill, now).await;
@@ -61,8 +70,12 @@ impl JobsService {
             let (made, had_run) = (done.made, done.had_run);
             tracing::info!(job = request.name, by = principal, made, had_run, "job backfilled");
         }
-        Ok(pb::BackfillJobResponse { run_count: done.made, already_run_count: done.had_run })
+        Ok(to_proto(done))
     }
+}
+
+fn to_proto(done: Backfilled) -> pb::BackfillJobResponse {
+    pb::BackfillJobResponse { run_count: done.made, already_run_count: done.had_run }
 }
 
 type Range = (DateTime<Utc>, DateTime<Utc>);

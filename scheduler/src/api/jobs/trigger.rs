@@ -8,7 +8,7 @@ use crate::{
     api::{
         caller::Caller,
         convert::{self, names, time},
-        request_id,
+        request_id, runs,
         status::{ApiError, ApiResult, Kind, Violations},
         validate,
     },
@@ -39,6 +39,11 @@ impl JobsService {
             &request,
             &mut bad,
         )?;
+        let app = name.as_ref().map(|name| name.app.clone()).unwrap_or_default();
+        let answer = request_id::answered(&self.api, key.as_ref(), &request.request_id).await?;
+        if let Some(id) = answer {
+            return runs::made_before(&self.api, &app, &id).await;
+        }
         let max = self.api.settings.params_bytes_max;
         let params = request.params.as_ref();
         let params = params.map(|params| convert::params("params", params, max, &mut bad));
@@ -48,7 +53,6 @@ impl JobsService {
         }
         let labels = request.labels.into_iter().collect();
         validate::labels("labels", &labels, &mut bad);
-        let app = name.as_ref().map(|name| name.app.clone()).unwrap_or_default();
         let target = match request.executor.as_str() {
             "" => None,
             executor => validate::target_executor("executor", executor, &app, &mut bad),

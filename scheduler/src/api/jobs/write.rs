@@ -44,6 +44,15 @@ impl JobsService {
             &mut bad,
         )?;
         let name = JobName { app, job: request.job_id };
+        let key = key.filter(|_| !request.validate_only);
+        let answer = request_id::answered(&self.api, key.as_ref(), &request.request_id).await?;
+        if let Some(id) = answer {
+            let full_name = names::job(&name.app, &name.job);
+            let found = self.api.store.get_job(&name.app, &name.job).await;
+            let is_made = |job: &Job| job.id.0.to_string() == id;
+            let job = request_id::still_there(Kind::Job, full_name, found, is_made)?;
+            return Ok(shown(&job, self.api.clock.now()));
+        }
         let Some(job) = &request.job else {
             bad.invalid("job", "is missing; give at least its handler");
             return Err(bad.finish().err().unwrap_or_else(no_job));

@@ -21,8 +21,8 @@ use crate::{
             run::to_proto,
             time,
         },
-        filter, paging, scope,
-        status::{ApiResult, Violations},
+        filter, paging, request_id, scope,
+        status::{ApiError, ApiResult, Kind, Violations},
     },
     model::{
         ids::{JobId, RunId},
@@ -159,6 +159,16 @@ impl RunsService {
             }
         }
     }
+}
+
+/// The run that a request made when it came first.
+pub(in crate::api) async fn made_before(api: &Api, app: &str, answer: &str) -> ApiResult<pb::Run> {
+    let corrupt = |_| ApiError::internal(format!("{answer:?} is no run"));
+    let id: RunId = answer.parse().map_err(corrupt)?;
+    let found = api.store.get_run(id).await;
+    let record = request_id::still_there(Kind::Run, names::run(app, id), found, |_| true)?;
+    let mut runs = show(api, vec![record], true, api.clock.now()).await?;
+    Ok(runs.pop().unwrap_or_default())
 }
 
 /// Runs as shown; in full with the params of the revision that each ran, and with since when the

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use clawjob_proto::v1 as pb;
 
-use super::{RunsService, read::show, run_name};
+use super::{
+    RunsService,
+    read::{made_before, show},
+    run_name,
+};
 use crate::{
     api::{
         caller::Caller,
@@ -80,6 +84,10 @@ impl RunsService {
         let params = request.params.as_ref();
         let params = params.map(|params| convert::params("params", params, max, &mut bad));
         let name = run_name(&request.name, bad)?;
+        let answer = request_id::answered(&self.api, key.as_ref(), &request.request_id).await?;
+        if let Some(id) = answer {
+            return made_before(&self.api, &name.app, &id).await;
+        }
         let before = self.find(&name).await?;
         if !before.run.state.is_final() {
             let why = "it has not ended; wait for its end or cancel it before you run it again";

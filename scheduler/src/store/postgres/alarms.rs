@@ -74,8 +74,8 @@ pub(super) async fn create_rule(
 ) -> Result<AlarmRule> {
     let mut client = store.client().await?;
     let tx = begin(&mut client).await?;
-    if let Some(answer) = answered(&tx, request, now).await? {
-        return by_name(&tx, new.app, &answer).await;
+    if answered(&tx, request, now).await?.is_some() {
+        return by_name(&tx, new.app, &new.name).await;
     }
     let sql = "INSERT INTO alarm_rule (app_id, name, spec, version, created_at, updated_at,
             updated_by)
@@ -87,7 +87,7 @@ pub(super) async fn create_rule(
         return Err(StoreError::AlreadyExists(format!("alarm rule {}", new.name)));
     }
     let made = by_name(&tx, new.app, &new.name).await?;
-    remember(&tx, request, &new.name).await?;
+    remember(&tx, request, &made.id.0.to_string()).await?;
     wish(&tx).await?;
     commit(tx).await?;
     Ok(made)

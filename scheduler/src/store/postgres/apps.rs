@@ -75,14 +75,14 @@ pub(super) async fn create_app(
 ) -> Result<App> {
     let mut client = store.client().await?;
     let tx = begin(&mut client).await?;
-    if let Some(answer) = answered(&tx, request, now).await? {
-        let app = by_name(&tx, &answer).await?;
-        return app.ok_or_else(|| StoreError::NotFound(format!("apps/{answer}")));
+    if answered(&tx, request, now).await?.is_some() {
+        let app = by_name(&tx, name).await?;
+        return app.ok_or_else(|| StoreError::NotFound(format!("apps/{name}")));
     }
     let Some(app) = insert(&tx, name, spec, now).await? else {
         return Err(StoreError::AlreadyExists(format!("apps/{name}")));
     };
-    remember(&tx, request, name).await?;
+    remember(&tx, request, &app.id.0.to_string()).await?;
     commit(tx).await?;
     Ok(app)
 }

@@ -476,6 +476,10 @@ impl Store for PostgresStore {
         apps::delete_app(self, id).await
     }
 
+    async fn find_answer(&self, request: &RequestKey) -> Result<Option<String>> {
+        requests::find_answer(&self.client().await?, request).await
+    }
+
     async fn prune(&self, keep: &Retention, now: DateTime<Utc>) -> Result<bool> {
         prune::prune(self, keep, now).await
     }

@@ -1,11 +1,11 @@
 //! Answers to repeated requests, and transactions.
 
 use chrono::{DateTime, Utc};
-use deadpool_postgres::{Object, Transaction};
+use deadpool_postgres::{GenericClient, Object, Transaction};
 
 use super::{
     error,
-    rows::{Reader, execute, query_one},
+    rows::{Reader, execute, query_opt},
 };
 use crate::store::{Result, StoreError, ops::RequestKey};
 
@@ -32,8 +32,16 @@ pub(super) async fn answered(
     if execute(tx, sql, &[&request.key, &request.body_hash, &now]).await? == 1 {
         return Ok(None);
     }
+    find_answer(tx, request).await
+}
+
+/// The answer to the request, if it was made before.
+pub(super) async fn find_answer(
+    client: &impl GenericClient,
+    request: &RequestKey,
+) -> Result<Option<String>> {
     let sql = "SELECT body_hash, answer FROM request WHERE key = $1";
-    let row = query_one(tx, sql, &[&request.key]).await?;
+    let Some(row) = query_opt(client, sql, &[&request.key]).await? else { return Ok(None) };
     let mut row = Reader::new(&row);
     if row.get::<Vec<u8>>()? != request.body_hash {
         return Err(StoreError::Conflict(

@@ -41,9 +41,9 @@ pub(super) async fn create(
 ) -> Result<User> {
     let mut client = store.client().await?;
     let tx = begin(&mut client).await?;
-    if let Some(id) = answered(&tx, request, new.created_at).await? {
+    if answered(&tx, request, new.created_at).await?.is_some() {
         drop(tx);
-        return find(store, &id).await;
+        return find(store, &new.id).await;
     }
     let sql = "INSERT INTO user_account (id, email, display_name, grants, disabled, password_hash,
             password_expired, version, created_at, last_login_at)
@@ -65,7 +65,7 @@ pub(super) async fn create(
     if execute(&tx, sql, &params).await? == 0 {
         return Err(StoreError::AlreadyExists(format!("users/{}", new.id)));
     }
-    remember(&tx, request, &new.id).await?;
+    remember(&tx, request, &new.birth()).await?;
     commit(tx).await?;
     Ok(new.clone())
 }

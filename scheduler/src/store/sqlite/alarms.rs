@@ -71,8 +71,8 @@ pub(super) fn create_rule(
     request: Option<&RequestKey>,
     now: DateTime<Utc>,
 ) -> Result<AlarmRule> {
-    if let Some(answer) = jobs::answered(tx, request)? {
-        return get_rule(tx.conn(), new.app, &answer);
+    if jobs::answered(tx, request)?.is_some() {
+        return get_rule(tx.conn(), new.app, &new.name);
     }
     let made = tx.execute(
         "INSERT INTO alarm_rule (app_id, name, spec, version, created_at, updated_at, updated_by)
@@ -82,9 +82,10 @@ pub(super) fn create_rule(
     if made == 0 {
         return Err(StoreError::AlreadyExists(format!("alarm rule {}", new.name)));
     }
-    jobs::remember(tx, request, &new.name, now)?;
+    let made = get_rule(tx.conn(), new.app, &new.name)?;
+    jobs::remember(tx, request, &made.id.0.to_string(), now)?;
     wish(tx)?;
-    get_rule(tx.conn(), new.app, &new.name)
+    Ok(made)
 }
 
 /// One rule by name.

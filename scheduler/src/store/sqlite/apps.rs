@@ -32,14 +32,14 @@ pub(super) fn create(
     request: Option<&RequestKey>,
     now: DateTime<Utc>,
 ) -> Result<App> {
-    if let Some(answer) = jobs::answered(tx, request)? {
-        return get(tx.conn(), &answer);
+    if jobs::answered(tx, request)?.is_some() {
+        return get(tx.conn(), name);
     }
     if by_name(tx.conn(), name)?.is_some() {
         return Err(StoreError::AlreadyExists(format!("apps/{name}")));
     }
     let app = insert(tx, name, spec, now)?;
-    jobs::remember(tx, request, name, now)?;
+    jobs::remember(tx, request, &app.id.0.to_string(), now)?;
     Ok(app)
 }
 

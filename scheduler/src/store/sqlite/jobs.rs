@@ -24,9 +24,13 @@ use crate::{
 
 /// What was answered to the request before, if it was made before.
 pub(super) fn answered(tx: &Tx<'_>, request: Option<&RequestKey>) -> Result<Option<String>> {
-    let Some(request) = request else { return Ok(None) };
+    request.map_or(Ok(None), |request| find_answer(tx.conn(), request))
+}
+
+/// The answer to the request, if it was made before.
+pub(super) fn find_answer(conn: &Connection, request: &RequestKey) -> Result<Option<String>> {
     let sql = "SELECT body_hash, answer FROM request WHERE key = ?1";
-    let found = find(tx.conn(), sql, [&request.key], |row| {
+    let found = find(conn, sql, [&request.key], |row| {
         Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, String>(1)?))
     })?;
     match found {

@@ -465,6 +465,11 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| apps::delete(tx, id)).await
     }
 
+    async fn find_answer(&self, request: &RequestKey) -> Result<Option<String>> {
+        let request = request.clone();
+        self.readers.read(move |conn| jobs::find_answer(conn, &request)).await
+    }
+
     async fn prune(&self, keep: &Retention, now: DateTime<Utc>) -> Result<bool> {
         prune::prune(self, keep, now).await
     }

@@ -35,8 +35,8 @@ fn user(row: &Row<'_>) -> rusqlite::Result<User> {
 
 /// Stores a user.
 pub(super) fn create(tx: &mut Tx<'_>, new: &User, request: Option<&RequestKey>) -> Result<User> {
-    if let Some(id) = jobs::answered(tx, request)? {
-        return get(tx.conn(), &id);
+    if jobs::answered(tx, request)?.is_some() {
+        return get(tx.conn(), &new.id);
     }
     let made = tx.execute(
         &format!(
@@ -59,7 +59,7 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &User, request: Option<&RequestKey>) 
     if made == 0 {
         return Err(StoreError::AlreadyExists(format!("users/{}", new.id)));
     }
-    jobs::remember(tx, request, &new.id, new.created_at)?;
+    jobs::remember(tx, request, &new.birth(), new.created_at)?;
     Ok(new.clone())
 }
 
