@@ -14,7 +14,7 @@ use crate::{
     fleet::Reach,
     janitor::{Janitor, LostRules},
     node::Ownership,
-    store::{Result, SharedStore},
+    store::{Result, SharedStore, StoreError},
     trigger::Trigger,
 };
 
@@ -64,6 +64,8 @@ pub struct Owner {
     verify_at: DateTime<Utc>,
     recovered_at: Option<DateTime<Utc>>,
     faults: u32,
+    /// What ended the last round before its time.
+    fault: Option<StoreError>,
 }
 
 impl Owner {
@@ -88,6 +90,7 @@ impl Owner {
             verify_at: DateTime::<Utc>::MIN_UTC,
             recovered_at: None,
             faults: 0,
+            fault: None,
         }
     }
 
@@ -98,16 +101,18 @@ impl Owner {
                 if self.faults > 0 {
                     tracing::info!(faults = self.faults, "scheduling goes on");
                     self.faults = 0;
+                    self.fault = None;
                 }
                 wake
             }
             Err(fault) => {
                 let wait = (BACKOFF.0 * 2_u32.saturating_pow(self.faults.min(16))).min(BACKOFF.1);
-                // The first of a row is told; the rest would say the same every two seconds.
-                if self.faults == 0 {
+                // The first of its kind is told; the rest would say the same every two seconds.
+                if self.fault.as_ref().is_none_or(|before| before.brief() != fault.brief()) {
                     tracing::error!(%fault, "scheduling is interrupted; trying again");
                 }
                 self.faults = self.faults.saturating_add(1);
+                self.fault = Some(fault);
                 self.recovered_at = None;
                 self.ownership.give_up().await;
                 now + wait
@@ -115,9 +120,9 @@ impl Owner {
         }
     }
 
-    /// Whether the last round ended without a fault.
-    pub fn is_well(&self) -> bool {
-        self.faults == 0
+    /// What ended the last round before its time.
+    pub fn fault(&self) -> Option<&StoreError> {
+        self.fault.as_ref()
     }
 
     async fn round(&mut self, now: DateTime<Utc>, nudge: Nudge) -> Result<DateTime<Utc>> {

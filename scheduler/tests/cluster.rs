@@ -9,17 +9,31 @@ mod balancer;
 mod changes;
 #[path = "cluster/deaths.rs"]
 mod deaths;
+#[path = "cluster/disk.rs"]
+mod disk;
 #[path = "support/ledger.rs"]
 mod ledger;
 #[path = "cluster/limits.rs"]
 mod limits;
+#[path = "cluster/load.rs"]
+mod load;
 #[path = "support/node.rs"]
 mod node;
+#[path = "cluster/promotion.rs"]
+mod promotion;
 #[path = "cluster/reach.rs"]
 mod reach;
+#[path = "support/relay.rs"]
+mod relay;
+#[path = "support/replicas.rs"]
+mod replicas;
 #[path = "support/postgres.rs"]
 mod server;
 #[path = "cluster/shares.rs"]
 mod shares;
 #[path = "cluster/stage.rs"]
 mod stage;
+#[path = "support/tmpfs.rs"]
+mod tmpfs;
+#[path = "cluster/upgrade.rs"]
+mod upgrade;

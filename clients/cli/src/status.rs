@@ -79,12 +79,16 @@ fn info_fields(info: &ServerInfo, zone: &TimeZone) -> Fields {
 }
 
 fn cluster_fields(cluster: &Cluster) -> Fields {
-    vec![
+    let mut fields = vec![
         ("storage", Cell::from(&cluster.storage)),
         ("executors", format!("{} online", cluster.online_executors).into()),
         (
             "runs",
             format!("{} queued, {} running", cluster.queued_runs, cluster.running_runs).into(),
         ),
-    ]
+    ];
+    if !cluster.problem.is_empty() {
+        fields.push(("problem", format!("no job fires here: {}", cluster.problem).into()));
+    }
+    fields
 }

@@ -278,7 +278,9 @@ type Cluster struct {
 	RunningRuns     uint64                 `protobuf:"varint,3,opt,name=running_runs,json=runningRuns,proto3" json:"running_runs,omitempty"`
 	OnlineExecutors uint32                 `protobuf:"varint,4,opt,name=online_executors,json=onlineExecutors,proto3" json:"online_executors,omitempty"`
 	// "sqlite" or "postgres".
-	Storage       string `protobuf:"bytes,5,opt,name=storage,proto3" json:"storage,omitempty"`
+	Storage string `protobuf:"bytes,5,opt,name=storage,proto3" json:"storage,omitempty"`
+	// What keeps the node that answers from scheduling, such as a full disk; empty when nothing does.
+	Problem       string `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -344,6 +346,13 @@ func (x *Cluster) GetOnlineExecutors() uint32 {
 func (x *Cluster) GetStorage() string {
 	if x != nil {
 		return x.Storage
+	}
+	return ""
+}
+
+func (x *Cluster) GetProblem() string {
+	if x != nil {
+		return x.Problem
 	}
 	return ""
 }
@@ -1150,14 +1159,15 @@ const file_clawjob_v1_cluster_service_proto_rawDesc = "" +
 	"\fcontext_path\x18\t \x01(\tR\vcontextPath\x12&\n" +
 	"\x0fsign_in_methods\x18\n" +
 	" \x03(\tR\rsignInMethods\"\x13\n" +
-	"\x11GetClusterRequest\"\xba\x01\n" +
+	"\x11GetClusterRequest\"\xd4\x01\n" +
 	"\aCluster\x12&\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x10.clawjob.v1.NodeR\x05nodes\x12\x1f\n" +
 	"\vqueued_runs\x18\x02 \x01(\x04R\n" +
 	"queuedRuns\x12!\n" +
 	"\frunning_runs\x18\x03 \x01(\x04R\vrunningRuns\x12)\n" +
 	"\x10online_executors\x18\x04 \x01(\rR\x0fonlineExecutors\x12\x18\n" +
-	"\astorage\x18\x05 \x01(\tR\astorage\"\xcf\x04\n" +
+	"\astorage\x18\x05 \x01(\tR\astorage\x12\x18\n" +
+	"\aproblem\x18\x06 \x01(\tR\aproblem\"\xcf\x04\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x16.clawjob.v1.Node.StateR\x05state\x12\x18\n" +

@@ -12,6 +12,7 @@ use super::{
     Api, apps, audit,
     caller::Caller,
     convert::time,
+    health::Health,
     session::FEATURES,
     status::{ApiError, ApiResult, Kind, Violations},
 };
@@ -20,12 +21,13 @@ use crate::store::ops::NodeRow;
 /// Serves the cluster and its apps.
 pub struct ClusterApi {
     api: Arc<Api>,
+    health: Arc<Health>,
 }
 
 impl ClusterApi {
     /// On the given store.
-    pub fn new(api: Arc<Api>) -> Self {
-        Self { api }
+    pub fn new(api: Arc<Api>, health: Arc<Health>) -> Self {
+        Self { api, health }
     }
 
     async fn overview(&self) -> ApiResult<pb::Cluster> {
@@ -39,6 +41,7 @@ impl ClusterApi {
             online_executors: sessions.sum(),
             storage: self.api.store.kind().to_owned(),
             nodes: nodes.iter().map(node_to_proto).collect(),
+            problem: self.health.problem().unwrap_or_default().to_owned(),
         })
     }
 

@@ -34,6 +34,7 @@ pub struct Health {
 struct State {
     phase: Phase,
     stalled: bool,
+    problem: Option<&'static str>,
 }
 
 impl State {
@@ -45,7 +46,7 @@ impl State {
 impl Health {
     /// A process that starts.
     pub async fn new() -> Arc<Self> {
-        let state = RwLock::new(State { phase: Phase::Starting, stalled: false });
+        let state = RwLock::new(State { phase: Phase::Starting, stalled: false, problem: None });
         let reporting = Mutex::new(());
         let health = Self { state, reporter: HealthReporter::new(), reporting };
         health.report().await;
@@ -64,6 +65,16 @@ impl Health {
         if before != stalled {
             self.report().await;
         }
+    }
+
+    /// Says what keeps this process from scheduling, if anything does.
+    pub fn set_problem(&self, problem: Option<&'static str>) {
+        self.state.write().problem = problem;
+    }
+
+    /// What keeps this process from scheduling: it may be so for a moment, or have stalled.
+    pub fn problem(&self) -> Option<&'static str> {
+        self.state.read().problem
     }
 
     /// Where the process is.

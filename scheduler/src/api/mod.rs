@@ -184,7 +184,7 @@ pub fn edge(api: Arc<Api>, auth: Arc<Auth>, health: &Arc<Health>) -> Result<Arc<
     let routes = Routes::default()
         .add_service(sessions)
         .add_service(IdentityServiceServer::new(IdentityApi::new(api.clone(), auth.clone())?))
-        .add_service(ClusterServiceServer::new(ClusterApi::new(api.clone())))
+        .add_service(ClusterServiceServer::new(ClusterApi::new(api.clone(), health.clone())))
         .add_service(JobServiceServer::new(JobsService::new(api.clone())))
         .add_service(RunServiceServer::new(RunsService::new(api.clone(), auth.clone())))
         .add_service(FleetServiceServer::new(FleetApi::new(api.clone())))

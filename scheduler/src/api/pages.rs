@@ -41,14 +41,18 @@ pub fn router(health: Arc<Health>, auth: Arc<Auth>, metrics: Metrics) -> Router 
         )
 }
 
-fn told(yes: bool) -> (StatusCode, &'static str) {
-    if yes { (StatusCode::OK, "ok\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready\n") }
+fn told(yes: bool) -> (StatusCode, String) {
+    match yes {
+        true => (StatusCode::OK, "ok\n".to_owned()),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned()),
+    }
 }
 
-fn readiness(health: &Health) -> (StatusCode, &'static str) {
+fn readiness(health: &Health) -> (StatusCode, String) {
     if health.is_stalled() {
-        let why = "not ready: scheduling has made no progress for 30 s; see the server's log\n";
-        return (StatusCode::SERVICE_UNAVAILABLE, why);
+        let why = health.problem().map(|problem| format!(" ({problem})")).unwrap_or_default();
+        let text = format!("not ready: scheduling makes no progress{why}; see the server's log\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, text);
     }
     told(health.is_ready())
 }

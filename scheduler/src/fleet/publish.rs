@@ -85,6 +85,16 @@ impl Exchange {
     /// # Errors
     /// The store's; the next one makes up for it.
     pub async fn step(&mut self) -> Result<News> {
+        let news = self.exchange().await;
+        if news.is_err() {
+            // The server may have crashed, and then nothing is left of what was told: looked for at
+            // once when it is back.
+            self.read_all_at = Duration::ZERO;
+        }
+        news
+    }
+
+    async fn exchange(&mut self) -> Result<News> {
         let now = self.clock.now();
         let peers = self.store.peers().await?;
         let others = peers.iter().map(|peer| Arc::from(peer.id.as_str()));

@@ -125,9 +125,7 @@ impl Loops {
                 owner.leave(self.clock.now()).await;
             }
             let wake = owner.tick(self.clock.now(), nudge).await;
-            if owner.is_well() {
-                progress.round(self.clock.elapsed());
-            }
+            progress.round(self.clock.elapsed(), owner.fault());
             nudge = Nudge::default();
             tokio::select! {
                 biased;

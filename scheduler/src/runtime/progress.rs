@@ -12,12 +12,15 @@ use crate::{
     board::Board,
     clock::Clock,
     model::ids::PARTITION_COUNT,
-    store::{SharedStore, ops::NodeRow},
+    store::{SharedStore, StoreError, ops::NodeRow},
     telemetry::metrics,
 };
 
 /// Without progress for so long the node is not ready.
 const STALLED_AFTER: Duration = Duration::from_secs(30);
+/// A full disk lets a round end well now and then, in what room others leave: only after so long
+/// without a complaint there is room again.
+const ROOM_AFTER: Duration = Duration::from_secs(15);
 /// It is looked this often.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A node that wrote its row within this time is alive.
@@ -31,21 +34,47 @@ pub(super) struct Progress {
     seen: Mutex<Seen>,
 }
 
-#[derive(Clone, Copy)]
 struct Seen {
     round: Duration,
     covered: Duration,
+    /// What ended the last round before its time.
+    fault: Option<StoreError>,
+    full: Option<Full>,
+}
+
+/// The database's disk is full.
+struct Full {
+    since: Duration,
+    last: Duration,
+    fault: StoreError,
 }
 
 impl Progress {
     /// Counts from `elapsed`.
     pub(super) fn new(elapsed: Duration) -> Arc<Self> {
-        Arc::new(Self { seen: Mutex::new(Seen { round: elapsed, covered: elapsed }) })
+        let seen = Seen { round: elapsed, covered: elapsed, fault: None, full: None };
+        Arc::new(Self { seen: Mutex::new(seen) })
     }
 
-    /// The owner's loop has ended a round without a fault.
-    pub(super) fn round(&self, elapsed: Duration) {
-        self.seen.lock().round = elapsed;
+    /// The owner's loop has ended a round, or a fault has.
+    pub(super) fn round(&self, elapsed: Duration, fault: Option<&StoreError>) {
+        let mut seen = self.seen.lock();
+        if fault.is_none() {
+            seen.round = elapsed;
+        }
+        if seen.fault.as_ref() != fault {
+            seen.fault = fault.cloned();
+        }
+        if let Some(fault @ StoreError::Full(_)) = fault {
+            let since = seen.full(elapsed).map_or(elapsed, |full| full.since);
+            seen.full = Some(Full { since, last: elapsed, fault: fault.clone() });
+        }
+    }
+
+    /// What keeps the owner's loop from ending its rounds.
+    fn fault(&self, elapsed: Duration) -> Option<StoreError> {
+        let seen = self.seen.lock();
+        seen.full(elapsed).map(|full| &full.fault).or(seen.fault.as_ref()).cloned()
     }
 
     /// Every partition has a living owner.
@@ -53,10 +82,18 @@ impl Progress {
         self.seen.lock().covered = elapsed;
     }
 
-    /// How long ago the older of both was.
+    /// How long ago the older of both was, or for how long the disk has been full.
     fn age(&self, elapsed: Duration) -> Duration {
-        let seen = *self.seen.lock();
-        elapsed.saturating_sub(seen.round.min(seen.covered))
+        let seen = self.seen.lock();
+        let full = seen.full(elapsed).map_or(elapsed, |full| full.since);
+        elapsed.saturating_sub(seen.round.min(seen.covered).min(full))
+    }
+}
+
+impl Seen {
+    /// The full disk, while there are complaints.
+    fn full(&self, elapsed: Duration) -> Option<&Full> {
+        self.full.as_ref().filter(|full| elapsed.saturating_sub(full.last) < ROOM_AFTER)
     }
 }
 
@@ -87,13 +124,17 @@ impl Watch {
         }
         let age = self.progress.age(self.clock.elapsed());
         metrics().progress_age.set(age.as_secs_f64());
-        let storage = self.store.check_storage().await;
-        let stalled = age >= STALLED_AFTER || storage.is_err();
+        let gone = self.store.check_storage().await.err();
+        let stalled = age >= STALLED_AFTER || gone.is_some();
+        let fault = self.progress.fault(self.clock.elapsed());
+        let problem = gone.as_ref().or(fault.as_ref()).map(StoreError::brief);
+        self.health.set_problem(problem);
         if stalled != self.health.is_stalled() {
-            match (stalled, storage) {
-                (true, Err(fault)) => tracing::error!("not ready: {fault}"),
-                (true, Ok(())) => tracing::error!(
+            match (stalled, gone) {
+                (true, Some(fault)) => tracing::error!("not ready: {fault}"),
+                (true, None) => tracing::error!(
                     seconds = age.as_secs(),
+                    fault = fault.as_ref().map(tracing::field::display),
                     "scheduling makes no progress: this node is not ready until it goes on"
                 ),
                 (false, _) => tracing::info!("scheduling makes progress again"),
@@ -181,7 +222,7 @@ mod tests {
         async fn five_seconds(&self, goes_on: bool) -> bool {
             self.clock.advance(Duration::from_secs(5));
             if goes_on {
-                self.watch.progress.round(self.clock.elapsed());
+                self.watch.progress.round(self.clock.elapsed(), None);
             }
             self.watch.look().await;
             self.watch.health.is_ready()
@@ -193,6 +234,7 @@ mod tests {
     async fn x44_no_progress_for_30_s_makes_the_node_unready_and_a_metric_tells() {
         a_loop_that_hangs().await;
         locks_held_by_somebody_who_is_not_seen().await;
+        a_disk_without_room_for_all().await;
     }
 
     async fn a_loop_that_hangs() {
@@ -206,6 +248,26 @@ mod tests {
         assert!(metrics().text().contains("clawjob_progress_age_seconds 3"), "the metric tells");
         f.other_node_is_alive().await;
         assert!(f.five_seconds(true).await, "it goes on");
+    }
+
+    async fn a_disk_without_room_for_all() {
+        let f = Fixture::new().await;
+        let mut ready = Vec::new();
+        for _ in 0..8 {
+            f.other_node_is_alive().await;
+            let full = StoreError::Full("pg_wal".to_owned());
+            f.watch.progress.round(f.clock.elapsed(), Some(&full));
+            // Some rounds end well all the same.
+            ready.push(f.five_seconds(true).await);
+            assert_eq!(f.watch.health.problem(), Some(full.brief()));
+        }
+        assert_eq!(ready.iter().position(|ready| !ready), Some(5), "{ready:?}: after 30 s");
+        for _ in 0..2 {
+            f.other_node_is_alive().await;
+            f.five_seconds(true).await;
+        }
+        assert!(f.watch.health.is_ready(), "there is room");
+        assert_eq!(f.watch.health.problem(), None);
     }
 
     /// A standby's own rounds are well: it just gets no partition.

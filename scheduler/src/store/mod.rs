@@ -96,6 +96,19 @@ impl StoreError {
     pub fn passes(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::Full(_) | Self::Removed(_))
     }
+
+    /// The kind alone, in words for those who may not see what the database says.
+    pub fn brief(&self) -> &'static str {
+        match self {
+            Self::NotFound(_) => "a row is missing in the database",
+            Self::AlreadyExists(_) | Self::Conflict(_) => "the database's rows are not as expected",
+            Self::Unavailable(_) => "the database can't be reached or is too slow",
+            Self::Full(_) => "the database's disk is full",
+            Self::Removed(_) => "the database's files were removed or replaced",
+            Self::Corrupt(_) => "stored data is damaged",
+            Self::Internal(_) => "the database does not understand the scheduler",
+        }
+    }
 }
 
 /// Result of a store operation.

@@ -2,50 +2,19 @@
 
 use std::time::Duration;
 
-use clawjob_proto::v1::{Job, OverlapPolicy, Payload, RunState};
+use clawjob_proto::v1::RunState;
 use nix::sys::signal::Signal;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
     ledger,
+    load::{is_soak, load, long, settle, settle_with_misses},
     server::{Schema, Server},
     stage::{APP, Cluster},
 };
 
-/// Jobs that fire each second.
-const JOBS: usize = 20;
-
 fn rounds(soak: usize) -> usize {
-    if std::env::var_os("CLAWJOB_SOAK").is_some() { soak } else { soak / 10 }
-}
-
-fn long(ms: u64) -> Job {
-    let data = format!("{{\"ms\":{ms}}}").into_bytes().into();
-    let params = Payload { content_type: "application/json".to_owned(), data };
-    let overlap = OverlapPolicy::Allow.into();
-    Job { handler: "note".to_owned(), params: Some(params), overlap, ..Job::default() }
-}
-
-/// Jobs of each second with executors that know all nodes; returns the first second that counts.
-async fn load(cluster: &Cluster) -> i64 {
-    let nodes: Vec<usize> = (0..cluster.nodes.len()).collect();
-    for index in 0..3 {
-        cluster.executor(&format!("e{index}"), 200, &nodes);
-        cluster.connected(&format!("e{index}")).await;
-    }
-    ledger::create_jobs(&mut cluster.jobs(0).await, APP, JOBS).await;
-    ledger::wait_for("a first fire", || cluster.ledger.len() > 0).await;
-    chrono::Utc::now().timestamp() + 1
-}
-
-/// Goes on for some seconds more and looks whether every fire time became one run.
-async fn settle(cluster: &Cluster, node: usize, from: i64) {
-    let until = chrono::Utc::now().timestamp() + 3;
-    ledger::wait_for("a last fire", || cluster.ledger.newest() > until).await;
-    let runs = ledger::settled_runs(&mut cluster.runs(node).await, APP, from, until).await;
-    ledger::check(&runs, &cluster.ledger, APP, JOBS, from, until);
-    let odd: Vec<_> = runs.iter().filter(|run| run.state() != RunState::Succeeded).collect();
-    assert!(odd.is_empty(), "none was missed for long: {odd:#?}");
+    if is_soak() { soak } else { soak / 10 }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,33 +67,8 @@ async fn r20_a_node_that_is_frozen_and_thawed_doubles_nothing() {
         cluster.signal(node, Signal::SIGCONT);
         println!("it shares again after {:?}", cluster.balanced(3).await);
     }
-    // While nobody had them the frozen node's jobs may have missed fire times, which their policy
-    // decides.
-    let until = chrono::Utc::now().timestamp() + 3;
-    ledger::wait_for("a last fire", || cluster.ledger.newest() > until).await;
-    let runs = ledger::settled_runs(&mut cluster.runs(0).await, APP, from, until).await;
-    let mut seen = std::collections::BTreeMap::new();
-    for run in runs.iter().filter(|run| run.state() == RunState::Succeeded) {
-        *seen.entry((run.job.clone(), ledger::fire_second(run))).or_insert(0) += 1;
-    }
-    assert!(seen.values().all(|count| *count == 1), "{seen:?}");
-    for index in 0..JOBS {
-        let job = format!("apps/{APP}/jobs/{}", ledger::name_of(index));
-        let own: Vec<_> = runs.iter().filter(|run| run.job == job).collect();
-        for second in from..=until {
-            let covers = own.iter().any(|run| {
-                let first = ledger::fire_second(run);
-                let last = run.missed_until_time.as_ref().map_or(first, |until| until.seconds);
-                (first..=last).contains(&second)
-            });
-            assert!(covers, "second {second} of {job} is neither run nor recorded");
-        }
-    }
-    let mut executed = std::collections::BTreeMap::new();
-    for execution in cluster.ledger.all() {
-        *executed.entry((execution.job, execution.fire)).or_insert(0) += 1;
-    }
-    assert!(executed.values().all(|count| *count == 1), "{executed:?}");
+    // While nobody had them the frozen node's jobs may have missed fire times.
+    settle_with_misses(&cluster, 0, from).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -33,6 +33,25 @@ pub(crate) struct Cluster {
     executor_token: String,
     stop: CancellationToken,
     dir: tempfile::TempDir,
+    manner: Manner,
+}
+
+/// How nodes are started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// With heartbeats in quick succession.
+    Quick,
+    /// Quick, and with logs in files.
+    Logging,
+    /// With the timings that a node has unless it is told others.
+    Default,
+}
+
+/// An executor with an end of its own.
+pub(crate) struct Hand {
+    /// Asks it to drain, as SIGTERM does.
+    pub(crate) stop: CancellationToken,
+    pub(crate) ended: JoinHandle<Result<(), clawjob_executor::Error>>,
 }
 
 impl Cluster {
@@ -44,8 +63,13 @@ impl Cluster {
 
     /// The same on a schema that is there.
     pub(crate) async fn start_on(schema: Schema, count: usize) -> Self {
+        Self::start_as(schema, count, Manner::Quick).await
+    }
+
+    /// The same in a manner of its own.
+    pub(crate) async fn start_as(schema: Schema, count: usize, manner: Manner) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let first = start_node(&dir, 0, &schema);
+        let first = start_node(&dir, 0, &schema, manner);
         let token = first.admin_token();
         let executor_token = first.executor_token(APP).await;
         let mut cluster = Self {
@@ -56,6 +80,7 @@ impl Cluster {
             executor_token,
             stop: CancellationToken::new(),
             dir,
+            manner,
         };
         for _ in 1..count {
             cluster.join();
@@ -66,8 +91,18 @@ impl Cluster {
 
     /// One more node.
     pub(crate) fn join(&mut self) {
-        let node = start_node(&self.dir, self.nodes.len(), &self.schema);
+        let node = start_node(&self.dir, self.nodes.len(), &self.schema, self.manner);
         self.nodes.push(node);
+    }
+
+    /// What a node has logged.
+    pub(crate) fn log(&self, node: usize) -> String {
+        assert!(self.manner == Manner::Logging, "its log is not in files");
+        let name = log_of(node);
+        let files = std::fs::read_dir(self.dir.path()).expect("readable").flatten();
+        // One each day.
+        let own = files.filter(|file| file.file_name().to_string_lossy().starts_with(&name));
+        own.map(|file| std::fs::read_to_string(file.path()).expect("readable")).collect()
     }
 
     async fn channel(&self, node: usize) -> (tonic::transport::Channel, Bearer) {
@@ -144,6 +179,16 @@ impl Cluster {
         self.ledger.executor(endpoints, &self.executor_token, (APP, id), slots, &self.stop)
     }
 
+    /// An executor that dials all nodes, and drains for up to `grace` when it is asked to end.
+    pub(crate) fn hand(&self, id: &str, slots: u32, grace: Duration) -> Hand {
+        let endpoints: Vec<String> = self.nodes.iter().map(Node::url).collect();
+        let executor = self.ledger.noting(&endpoints, &self.executor_token, (APP, id));
+        let stop = self.stop.child_token();
+        let stopped = stop.clone().cancelled_owned();
+        let run = executor.slots(slots).shutdown_grace(grace).run_until(stopped);
+        Hand { stop, ended: tokio::spawn(run) }
+    }
+
     /// Waits until the executor is connected to some node.
     pub(crate) async fn connected(&self, id: &str) {
         self.until("the executor is connected", async || {
@@ -155,8 +200,17 @@ impl Cluster {
     }
 
     /// Looks until there is something.
-    pub(crate) async fn until<T>(&self, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-        let end = Instant::now() + PATIENCE;
+    pub(crate) async fn until<T>(&self, what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+        self.until_within(PATIENCE, what, look).await
+    }
+
+    async fn until_within<T>(
+        &self,
+        patience: Duration,
+        what: &str,
+        mut look: impl AsyncFnMut() -> Option<T>,
+    ) -> T {
+        let end = Instant::now() + patience;
         loop {
             if let Some(found) = look().await {
                 return found;
@@ -179,7 +233,12 @@ impl Cluster {
 
     /// The run once it has ended.
     pub(crate) async fn ended(&self, node: usize, name: &str) -> Run {
-        self.until("the run ends", async || {
+        self.ended_within(node, name, PATIENCE).await
+    }
+
+    /// The same where it may take longer.
+    pub(crate) async fn ended_within(&self, node: usize, name: &str, patience: Duration) -> Run {
+        self.until_within(patience, "the run ends", async || {
             let run = self.run(node, name).await;
             run.end_time.is_some().then_some(run)
         })
@@ -224,18 +283,23 @@ impl Drop for Cluster {
     }
 }
 
-fn start_node(dir: &tempfile::TempDir, index: usize, schema: &Schema) -> Node {
+fn log_of(index: usize) -> String {
+    format!("node-{index}.log")
+}
+
+fn start_node(dir: &tempfile::TempDir, index: usize, schema: &Schema, manner: Manner) -> Node {
     let data = dir.path().join(format!("node-{index}"));
     std::fs::create_dir_all(&data).expect("made");
-    let scaled = [
-        "--database",
-        &schema.url,
-        "--set",
-        "timings.heartbeat_interval=500ms",
-        "--set",
-        "timings.heartbeat_timeout=3s",
-    ];
-    Node::start(&data, &scaled)
+    let log = format!("log.file={}", dir.path().join(log_of(index)).display());
+    let mut args = vec!["--database", &schema.url];
+    if manner != Manner::Default {
+        args.extend(["--set", "timings.heartbeat_interval=500ms"]);
+        args.extend(["--set", "timings.heartbeat_timeout=3s"]);
+    }
+    if manner == Manner::Logging {
+        args.extend(["--set", &log]);
+    }
+    Node::start(&data, &args)
 }
 
 /// Triggers a job, for one executor if that is named; returns the run's name.

@@ -52,20 +52,25 @@ impl Ledger {
         &self,
         endpoints: &[String],
         token: &str,
-        (app, id): (&str, &str),
+        named: (&str, &str),
         slots: u32,
         stop: &CancellationToken,
     ) -> JoinHandle<Result<(), clawjob_executor::Error>> {
+        let executor = self.noting(endpoints, token, named).slots(slots);
+        tokio::spawn(executor.run_until(stop.clone().cancelled_owned()))
+    }
+
+    /// Such an executor before its start.
+    pub fn noting(&self, endpoints: &[String], token: &str, (app, id): (&str, &str)) -> Executor {
         let quick = Duration::from_millis(50);
         let reconnect =
             Reconnect { first: quick, base: quick, cap: quick * 4, ..Reconnect::default() };
         let (ledger, name) = (self.clone(), id.to_owned());
-        let executor = Executor::builder()
+        Executor::builder()
             .endpoints(endpoints.to_vec())
             .token(token)
             .app(app)
             .executor_id(id)
-            .slots(slots)
             .reconnect(reconnect)
             .handler("note", move |order: serde_json::Value, ctx: Ctx| {
                 let (ledger, name) = (ledger.clone(), name.clone());
@@ -77,8 +82,7 @@ impl Ledger {
                     ledger.0.lock()[place].ended = Some(Instant::now());
                     Ok::<_, Failure>(())
                 }
-            });
-        tokio::spawn(executor.run_until(stop.clone().cancelled_owned()))
+            })
     }
 
     fn begin(&self, ctx: &Ctx, executor: String) -> usize {
@@ -242,6 +246,41 @@ pub fn check(runs: &[Run], ledger: &Ledger, app: &str, jobs: usize, from: i64, u
     println!("{fires} fire times: {} lost, {} doubled", lost.len(), doubled.len());
     assert!(lost.is_empty(), "lost: {lost:?}");
     assert!(doubled.is_empty(), "doubled: {doubled:?}");
+}
+
+/// Every fire time of the jobs that fire each second became one run that succeeded, or is recorded as
+/// skipped; none was executed twice.
+pub fn check_accounted(
+    runs: &[Run],
+    ledger: &Ledger,
+    app: &str,
+    jobs: usize,
+    from: i64,
+    until: i64,
+) {
+    let mut rows: BTreeMap<(&str, i64), usize> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.state() == RunState::Succeeded) {
+        *rows.entry((&run.job, fire_second(run))).or_default() += 1;
+    }
+    assert!(rows.values().all(|count| *count == 1), "doubled: {rows:?}");
+    for index in 0..jobs {
+        let job = format!("apps/{app}/jobs/{}", name_of(index));
+        let own: Vec<_> = runs.iter().filter(|run| run.job == job).collect();
+        for second in from..=until {
+            let covers = own.iter().any(|run| {
+                let first = fire_second(run);
+                let last = run.missed_until_time.as_ref().map_or(first, |until| until.seconds);
+                (first..=last).contains(&second)
+            });
+            assert!(covers, "second {second} of {job} is neither run nor recorded");
+        }
+    }
+    let mut executed: BTreeMap<(String, i64), usize> = BTreeMap::new();
+    for execution in ledger.all() {
+        *executed.entry((execution.job, execution.fire)).or_default() += 1;
+    }
+    assert!(executed.values().all(|count| *count == 1), "executed again: {executed:?}");
+    println!("{} runs, {} executions, none lost or doubled", rows.len(), executed.len());
 }
 
 /// Looks again and again until it holds.

@@ -36,14 +36,64 @@ pub struct Server {
     keeper: Option<Keeper>,
 }
 
-struct Keeper {
+/// A shell that keeps servers; they end with this value, and with this process.
+pub struct Keeper {
     shell: Child,
-    /// Closed when the process ends; that ends the server.
+    /// Closed when the process ends; that ends the servers.
     stdin: Option<ChildStdin>,
     /// What it answers.
     lines: Lines<BufReader<ChildStdout>>,
-    /// Where the server lives.
-    dir: PathBuf,
+    /// Where the servers live.
+    pub dir: PathBuf,
+}
+
+/// Where a private server is to be, other than in the temporary directory.
+#[derive(Clone, Copy, Default)]
+pub struct Places<'a> {
+    /// All of it.
+    pub data: Option<&'a Path>,
+    /// Its write-ahead log.
+    pub wal: Option<&'a Path>,
+}
+
+impl Keeper {
+    /// Runs a script that tells its directory, then that it is ready; `tmp` is where it makes that.
+    pub fn start(script: &str, args: &[&str], tmp: Option<&Path>) -> Result<Self, String> {
+        let mut command = keeper_command(script);
+        command.arg("keeper").arg(binaries()).args(args).current_dir("/");
+        if let Some(tmp) = tmp {
+            command.env("TMPDIR", tmp);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut shell = command.spawn().map_err(|fault| fault.to_string())?;
+        let stdin = shell.stdin.take();
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        let dir = lines.next().and_then(Result::ok);
+        let ready = lines.next().and_then(Result::ok);
+        match (dir, ready) {
+            (Some(dir), Some(_)) => Ok(Self { shell, stdin, lines, dir: dir.into() }),
+            _ => {
+                drop(stdin);
+                let output = shell.wait_with_output().map_err(|fault| fault.to_string())?;
+                Err(String::from_utf8_lossy(&output.stderr).into_owned())
+            }
+        }
+    }
+
+    /// Has it do something, and waits until it has.
+    pub fn order(&mut self, order: &str) {
+        let stdin = self.stdin.as_mut().expect("it is open");
+        writeln!(stdin, "{order}").unwrap();
+        let done = self.lines.next().and_then(Result::ok);
+        assert_eq!(done.as_deref(), Some(order), "the server does not obey");
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.shell.wait();
+    }
 }
 
 /// The server that the tests of this process share; loss of power is not their subject.
@@ -58,55 +108,36 @@ pub fn server() -> &'static Server {
 impl Server {
     /// Starts a private server; with `durable` it writes through to the disk.
     pub fn start(durable: bool) -> Self {
-        let bin = binaries();
-        let mut faults = String::new();
-        for _ in 0..START_TRIES {
-            match Self::try_start(&bin, durable) {
-                Ok(server) => return server,
-                Err(fault) => faults.push_str(&fault),
-            }
-        }
-        panic!("the private Postgres of the tests did not start:\n{faults}");
+        Self::start_in(durable, Places::default())
     }
 
-    fn try_start(bin: &Path, durable: bool) -> Result<Self, String> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = keeper_command();
+    /// The same in other places.
+    pub fn start_in(durable: bool, places: Places<'_>) -> Self {
+        let started = start_on_free_ports(|| Self::try_start(durable, places));
+        started.unwrap_or_else(|faults| {
+            panic!("the private Postgres of the tests did not start:\n{faults}")
+        })
+    }
+
+    fn try_start(durable: bool, places: Places<'_>) -> Result<Self, String> {
+        let port = free_port();
         let fsync = if durable { "on" } else { "off" };
-        command.arg("keeper").arg(bin).arg(port.to_string()).arg(fsync).current_dir("/");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut shell = command.spawn().map_err(|fault| fault.to_string())?;
-        let stdin = shell.stdin.take();
-        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
-        let dir = lines.next().and_then(Result::ok);
-        let ready = lines.next().and_then(Result::ok);
-        let (Some(dir), Some(_)) = (dir, ready) else {
-            drop(stdin);
-            let output = shell.wait_with_output().map_err(|fault| fault.to_string())?;
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-        };
-        let host = dir.replace('/', "%2F");
+        let wal = places.wal.map_or(String::new(), |wal| wal.display().to_string());
+        let args = [&port.to_string(), fsync, &wal];
+        let keeper = Keeper::start(KEEPER, &args, places.data)?;
+        let host = keeper.dir.display().to_string().replace('/', "%2F");
         let url = format!("postgresql://clawjob@{host}:{port}/postgres?sslmode=disable");
-        let keeper = Keeper { shell, stdin, lines, dir: dir.into() };
         Ok(Self { url, port: Some(port), keeper: Some(keeper) })
     }
 
     /// Stops a private server, as an operator does who restarts it.
     pub fn down(&mut self) {
-        self.order("down");
+        self.keeper.as_mut().expect("a private server").order("down");
     }
 
     /// Starts it again, with the data and on the port it had.
     pub fn up(&mut self) {
-        self.order("up");
-    }
-
-    fn order(&mut self, order: &str) {
-        let keeper = self.keeper.as_mut().expect("a private server");
-        let stdin = keeper.stdin.as_mut().expect("it is open");
-        writeln!(stdin, "{order}").unwrap();
-        let done = keeper.lines.next().and_then(Result::ok);
-        assert_eq!(done.as_deref(), Some(order), "the server does not obey");
+        self.keeper.as_mut().expect("a private server").order("up");
     }
 
     /// What a private server has written into its log.
@@ -121,25 +152,33 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(mut keeper) = self.keeper.take() {
-            drop(keeper.stdin.take());
-            let _ = keeper.shell.wait();
+/// Starts servers until their ports are found free.
+pub fn start_on_free_ports<T>(start: impl Fn() -> Result<T, String>) -> Result<T, String> {
+    let mut faults = String::new();
+    for _ in 0..START_TRIES {
+        match start() {
+            Ok(started) => return Ok(started),
+            Err(fault) => faults.push_str(&fault),
         }
     }
+    Err(faults)
 }
 
-/// Postgres does not run as root: then its own user runs it.
-fn keeper_command() -> Command {
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A shell that runs the script. Postgres does not run as root: then its own user does.
+fn keeper_command(script: &str) -> Command {
     let id = Command::new("id").arg("-u").output().map(|output| output.stdout);
     if id.is_ok_and(|id| id.trim_ascii() == b"0") {
         let mut command = Command::new("runuser");
-        command.args(["-u", "postgres", "--", "sh", "-c", KEEPER]);
+        command.args(["-u", "postgres", "--", "sh", "-c", script]);
         command
     } else {
         let mut command = Command::new("sh");
-        command.args(["-c", KEEPER]);
+        command.args(["-c", script]);
         command
     }
 }
@@ -176,7 +215,8 @@ pub struct Schema {
     pub name: String,
     /// Connection string that leads into it.
     pub url: String,
-    server: String,
+    /// The server that it is to be dropped on.
+    server: Option<String>,
 }
 
 impl Schema {
@@ -190,7 +230,12 @@ impl Schema {
         let name = format!("t_{:016x}", rand::random::<u64>());
         let sql = format!("CREATE SCHEMA {name}");
         connect(&server.url).await.batch_execute(&sql).await.unwrap();
-        Self { url: within(&server.url, &name), name, server: server.url.clone() }
+        Self { url: within(&server.url, &name), name, server: Some(server.url.clone()) }
+    }
+
+    /// The schema that is there anyhow, of a server that is one test's own and ends with it.
+    pub fn only(url: String) -> Self {
+        Self { name: "public".to_owned(), url, server: None }
     }
 
     /// A connection with this schema as its search path.
@@ -201,7 +246,7 @@ impl Schema {
 
 impl Drop for Schema {
     fn drop(&mut self) {
-        let (url, name) = (self.server.clone(), self.name.clone());
+        let (Some(url), name) = (self.server.take(), self.name.clone()) else { return };
         // A runtime can't be entered from within another one: a thread of its own waits.
         let cleaner = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -11,9 +11,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Forwards connections to one address until it is cut.
+/// Forwards connections to one address at a time until it is cut.
 pub struct Relay {
     address: SocketAddr,
+    target: watch::Sender<String>,
     state: watch::Sender<State>,
     accepting: JoinHandle<()>,
 }
@@ -28,17 +29,33 @@ struct State {
 impl Relay {
     /// To the host and port of a URL.
     pub async fn to(url: &str) -> Self {
-        let target = url.strip_prefix("http://").expect("plain HTTP").to_owned();
+        Self::to_host(url.strip_prefix("http://").expect("plain HTTP")).await
+    }
+
+    /// To `HOST:PORT`.
+    pub async fn to_host(host: &str) -> Self {
+        let (target, targets) = watch::channel(host.to_owned());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound");
         let state = watch::Sender::new(State::default());
         let watched = state.subscribe();
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(forward(stream, target.clone(), watched.clone()));
+                let target = targets.borrow().clone();
+                tokio::spawn(forward(stream, target, watched.clone()));
             }
         });
-        Self { address, state, accepting }
+        Self { address, target, state, accepting }
+    }
+
+    /// From now on new connections go to this `HOST:PORT`.
+    pub fn lead_to(&self, host: &str) {
+        self.target.send_replace(host.to_owned());
+    }
+
+    /// The port to dial on the loopback.
+    pub fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// Where to dial.

@@ -16,7 +16,9 @@ use tempfile::TempDir;
 
 use super::{
     APP, Settings,
+    faults::Fault,
     net::{Link, Wire},
+    tmpfs::Small,
 };
 use crate::{
     admin::Admin,
@@ -28,6 +30,8 @@ use crate::{
 
 /// Where everything listens.
 const LOOPBACK: &str = "127.0.0.1";
+/// Room for the tables, MiB: more than a day of torture writes, and taken only as it is needed.
+const DISK_MIB: u32 = 4_096;
 /// Where a scheduler listens that has a network of its own.
 const BEHIND_WIRE_PORT: u16 = 7_700;
 
@@ -44,6 +48,8 @@ pub struct Hand {
 pub struct Cluster {
     /// The server.
     pub postgres: Postgres,
+    /// What its tables lie on, where that can be made full.
+    pub disk: Option<Small>,
     /// The schedulers.
     pub nodes: Vec<Node>,
     /// From each scheduler to the rest.
@@ -70,6 +76,10 @@ impl Cluster {
         let here = wires.iter().flatten().map(|wire| wire.here.as_str());
         let addresses: Vec<&str> = std::iter::once(LOOPBACK).chain(here).collect();
         let postgres = Postgres::start(&addresses.join(","), "")?;
+        let disk = match settings.faults.contains(&Fault::DiskFull) {
+            true => disk(&postgres).await?,
+            false => None,
+        };
         let (mut nodes, mut links, mut admins) = (Vec::new(), Vec::new(), Vec::new());
         let mut wires = wires.into_iter().flatten();
         for number in 0..settings.nodes {
@@ -86,6 +96,7 @@ impl Cluster {
         let sessions = settings.sessions;
         let mut cluster = Self {
             postgres,
+            disk,
             nodes,
             links,
             hands: Vec::new(),
@@ -189,6 +200,26 @@ impl Cluster {
         self.dir.disable_cleanup(true);
         self.dir.path().to_path_buf()
     }
+}
+
+/// A file system for the server's tables, where this process may mount one; the write-ahead log stays
+/// where it is, since the server ends without it.
+async fn disk(postgres: &Postgres) -> Result<Option<Small>> {
+    // Whom the server runs as where this process is root; nobody else may mount.
+    let id = Command::new("id").args(["-u", "postgres"]).output()?;
+    let user = String::from_utf8_lossy(&id.stdout).trim().to_owned();
+    let disk = match Small::mount(DISK_MIB, &format!("mode=0700,uid={user}")) {
+        Ok(disk) => disk,
+        Err(fault) => {
+            println!("the disk does not get full, since none can be mounted: {fault}");
+            return Ok(None);
+        }
+    };
+    let path = disk.path().display();
+    let client = postgres.connect().await?;
+    client.batch_execute(&format!("CREATE TABLESPACE disk LOCATION '{path}'")).await?;
+    client.batch_execute("ALTER DATABASE postgres SET default_tablespace = 'disk'").await?;
+    Ok(Some(disk))
 }
 
 /// A wire for each scheduler, where this process may make them.

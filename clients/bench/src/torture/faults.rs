@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::Signal;
 use rand::{Rng as _, rngs::StdRng, seq::IndexedRandom as _};
 
@@ -28,6 +28,8 @@ pub enum Fault {
     PostgresCrash,
     /// A table that every fire needs is locked for some seconds.
     PostgresSlow,
+    /// The disk of Postgres's tables is full for some seconds.
+    DiskFull,
     /// Nothing passes between a scheduler and Postgres.
     NodeCut,
     /// Nothing from Postgres comes to a scheduler.
@@ -56,6 +58,8 @@ const AWAY: std::ops::Range<u64> = 1_000..5_000;
 const CUT: std::ops::Range<u64> = 8_000..20_000;
 /// How long a table is locked.
 const LOCKED: std::ops::Range<u64> = 2_000..6_000;
+/// How long the disk is full.
+const FULL: std::ops::Range<u64> = 4_000..12_000;
 /// How long a crashed Postgres stays away.
 const DOWN: std::ops::Range<u64> = 100..4_000;
 
@@ -67,8 +71,16 @@ impl Fault {
             Self::NodeStop60 => 62,
             Self::NodeCut | Self::NodeDeaf | Self::NodeMute | Self::ExecutorCut => 21,
             Self::NodeStop10 | Self::ExecutorStop10 => 12,
+            Self::DiskFull => 13,
             _ => 8,
         })
+    }
+
+    /// Whether nothing can fire before it has passed: then its end, when Postgres takes connections
+    /// or writes again, is what gaps are also counted from.
+    #[must_use]
+    pub fn stops_all(self) -> bool {
+        matches!(self, Self::PostgresCrash | Self::DiskFull)
     }
 
     /// Does it, and undoes it.
@@ -108,6 +120,12 @@ impl Fault {
                 cluster.postgres.restart()?;
             }
             Self::PostgresSlow => lock_table(cluster, random).await?,
+            Self::DiskFull => {
+                let disk = cluster.disk.as_ref().context("a disk that can be made full")?;
+                disk.fill().map_err(|fault| anyhow!(fault))?;
+                pause(random, FULL).await;
+                disk.free().map_err(|fault| anyhow!(fault))?;
+            }
             Self::NodeCut | Self::NodeDeaf | Self::NodeMute => {
                 let cut =
                     Cut { to_target: self != Self::NodeDeaf, from_target: self != Self::NodeMute };

@@ -24,6 +24,9 @@ pub struct Line {
     pub count: u32,
     /// The longest that a job which fires each second did not run, over that second, seconds.
     pub gap_s: f64,
+    /// The longest from the end of a fault that stops all until such a job ran, where no other fault
+    /// had begun by then, seconds.
+    pub back_s: Option<f64>,
     /// Runs that began more than a second late.
     pub late: usize,
     /// Fire times lost.
@@ -54,6 +57,10 @@ pub(super) fn lines(evidence: &Evidence, findings: &Findings) -> BTreeMap<Fault,
             }
         }
     }
+    for (fault, back) in backs(evidence) {
+        let line = lines.entry(fault).or_default();
+        line.back_s = Some(line.back_s.unwrap_or_default().max(back));
+    }
     for (_, fire) in &findings.lost {
         blamed(evidence, *fire, &mut lines).iter_mut().for_each(|line| line.lost += 1);
     }
@@ -61,6 +68,22 @@ pub(super) fn lines(evidence: &Evidence, findings: &Findings) -> BTreeMap<Fault,
         blamed(evidence, *fire, &mut lines).iter_mut().for_each(|line| line.doubled += 1);
     }
     lines
+}
+
+/// For each fault that stopped all, and each job that fires each second: the time from its end until
+/// the job ran again, unless another fault had begun by then.
+fn backs(evidence: &Evidence) -> Vec<(Fault, f64)> {
+    let pulse = pulse(evidence);
+    let mut backs = Vec::new();
+    for (index, done) in evidence.faults.iter().enumerate().filter(|(_, d)| d.fault.stops_all()) {
+        let next = evidence.faults.get(index + 1).map_or(i64::MAX, |next| next.from);
+        for starts in pulse.values() {
+            let back = starts.iter().map(|(_, began)| *began).find(|began| *began >= done.until);
+            let back = back.filter(|began| *began < next);
+            backs.extend(back.map(|began| (done.fault, (began - done.until) as f64 / 1e6)));
+        }
+    }
+    backs
 }
 
 /// The line of the last fault that had begun by then, unless that was over long before.
@@ -92,13 +115,14 @@ fn pulse(evidence: &Evidence) -> HashMap<&str, Vec<(i64, i64)>> {
 /// Prints it.
 pub(super) fn print(lines: &BTreeMap<Fault, Line>) {
     println!(
-        "{:<16} {:>5} {:>10} {:>6} {:>5} {:>8}",
-        "fault", "count", "gap s", "late", "lost", "doubled"
+        "{:<16} {:>5} {:>10} {:>12} {:>6} {:>5} {:>8}",
+        "fault", "count", "gap s", "from its end", "late", "lost", "doubled"
     );
     for (fault, line) in lines {
-        let Line { count, gap_s, late, lost, doubled } = line;
+        let Line { count, gap_s, back_s, late, lost, doubled } = line;
         let name = format!("{fault:?}");
-        println!("{name:<16} {count:>5} {gap_s:>10.2} {late:>6} {lost:>5} {doubled:>8}");
+        let back = back_s.map_or_else(|| "-".to_owned(), |back| format!("{back:.2}"));
+        println!("{name:<16} {count:>5} {gap_s:>10.2} {back:>12} {late:>6} {lost:>5} {doubled:>8}");
     }
 }
 
@@ -142,5 +166,30 @@ mod tests {
         assert_eq!(of(&Fault::NodeKill9), (1, 5.0, 1));
         // The last pulse came long after; nothing fired in between by any schedule.
         assert_eq!(of(&Fault::LockSession), (1, 29.0, 0));
+        assert_eq!(lines[&Fault::NodeKill9].back_s, None, "others go on meanwhile");
+    }
+
+    #[test]
+    fn after_a_crash_of_postgres_the_time_from_its_return_is_told_too() {
+        let seconds = [(1, 1), (2, 2), (9, 3), (10, 10), (21, 11), (30, 30)];
+        let executions = seconds.map(|(began, fire)| pulse_at(began * SECOND, fire * SECOND));
+        let done = |fault, from, until| Done { fault, from: from * SECOND, until: until * SECOND };
+        let faults = vec![
+            done(Fault::PostgresCrash, 2, 6),
+            done(Fault::PostgresCrash, 11, 13),
+            done(Fault::LockSession, 20, 21),
+        ];
+        let evidence = Evidence {
+            runs: Vec::new(),
+            executions: executions.to_vec(),
+            planned: Vec::new(),
+            faults,
+            by_hand: Vec::new(),
+            sessions: 1,
+            killed: Vec::new(),
+        };
+        let line = lines(&evidence, &Findings::default())[&Fault::PostgresCrash];
+        // What came after the second one is another fault's.
+        assert_eq!((line.gap_s, line.back_s), (10.0, Some(3.0)));
     }
 }

@@ -9,8 +9,11 @@ use tokio_postgres::Connection;
 use super::{error, tls::Target};
 use crate::store::{Result, StoreError};
 
-/// Longest time to open a connection.
+/// Longest time to open a connection to the one host that is named.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest time for each further one. A host that is gone does not answer: of several none may take
+/// the time of those behind it.
+const HOST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest wait for a free connection of a pool.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Sent bytes that stay unacknowledged this long end the connection, on either side.
@@ -100,10 +103,10 @@ pub(super) type Wire = Connection<
 pub(super) async fn dial(target: &Target, role: Role) -> Result<(tokio_postgres::Client, Wire)> {
     let mut config = target.config.clone();
     config.application_name(format!("clawjob {role:?}").to_lowercase());
-    bound(&mut config);
-    let dialed = tokio::time::timeout(CONNECT_TIMEOUT, config.connect(target.tls.clone())).await;
-    let late = || StoreError::Unavailable("no connection within 3 s".to_owned());
-    dialed.map_err(|_| late())?.map_err(|fault| error::connecting(&fault))
+    let limit = bound(&mut config);
+    let dialed = tokio::time::timeout(limit, config.connect(target.tls.clone())).await;
+    let late = |_| StoreError::Unavailable(format!("no connection within {limit:?}"));
+    dialed.map_err(late)?.map_err(|fault| error::connecting(&fault))
 }
 
 /// Opens a connection, drives it in a task of its own, and sets it up.
@@ -133,13 +136,13 @@ pub(super) async fn prepare(client: &tokio_postgres::Client, role: Role) -> Resu
 /// on whichever server connection it met.
 pub(super) fn pool(target: Target, role: Role, size: usize, proxied: bool) -> Result<Pool> {
     let mut config = target.config;
-    bound(&mut config);
+    let limit = bound(&mut config);
     let manager = Manager::from_config(config, target.tls, ManagerConfig::default());
     let mut builder = Pool::builder(manager)
         .max_size(size.max(1))
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(ACQUIRE_TIMEOUT))
-        .create_timeout(Some(CONNECT_TIMEOUT));
+        .create_timeout(Some(limit));
     if !proxied {
         builder = builder.post_create(Hook::async_fn(move |client, _| {
             Box::pin(async move {
@@ -150,12 +153,35 @@ pub(super) fn pool(target: Target, role: Role, size: usize, proxied: bool) -> Re
     builder.build().map_err(|fault| StoreError::Internal(fault.to_string()))
 }
 
-fn bound(config: &mut tokio_postgres::Config) {
+/// Bounds the times of a connection; returns the longest that opening one may take, whichever of its
+/// hosts it leads to.
+fn bound(config: &mut tokio_postgres::Config) -> Duration {
+    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
+    let further = u32::try_from(hosts - 1).unwrap_or(u32::MAX);
     config
-        .connect_timeout(CONNECT_TIMEOUT)
+        .connect_timeout(if further == 0 { CONNECT_TIMEOUT } else { HOST_TIMEOUT })
         .tcp_user_timeout(TCP_USER_TIMEOUT)
         .keepalives(true)
         .keepalives_idle(KEEPALIVE)
         .keepalives_interval(KEEPALIVE)
         .keepalives_retries(KEEPALIVES_MAX);
+    CONNECT_TIMEOUT.saturating_add(HOST_TIMEOUT.saturating_mul(further))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_is_gone_leaves_time_for_those_behind_it() {
+        let times = |hosts: &str| {
+            let mut config: tokio_postgres::Config =
+                format!("postgres://u@{hosts}/d").parse().expect("is read");
+            let all = bound(&mut config);
+            (*config.get_connect_timeout().expect("bounded"), all)
+        };
+        assert_eq!(times("a"), (CONNECT_TIMEOUT, CONNECT_TIMEOUT));
+        let (each, all) = times("a,b,c");
+        assert!(all >= each * 2 + CONNECT_TIMEOUT, "two gone, then one that is slow");
+    }
 }

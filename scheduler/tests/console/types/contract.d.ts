@@ -153,6 +153,7 @@ declare namespace pb {
     runningRuns?: string;
     onlineExecutors?: number;
     storage?: string;
+    problem?: string;
   }
   interface Node {
     name?: string;

@@ -28,7 +28,7 @@ from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mas
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n clawjob/v1/cluster_service.proto\x12\nclawjob.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x16\n\x14GetServerInfoRequest\"\x84\x02\n\nServerInfo\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x16\n\x0eprotocol_major\x18\x02 \x01(\r\x12\x16\n\x0eprotocol_minor\x18\x03 \x01(\r\x12\x10\n\x08\x66\x65\x61tures\x18\x04 \x03(\t\x12\x0f\n\x07node_id\x18\x05 \x01(\t\x12/\n\x0bserver_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10max_params_bytes\x18\x07 \x01(\r\x12\x18\n\x10max_output_bytes\x18\x08 \x01(\r\x12\x14\n\x0c\x63ontext_path\x18\t \x01(\t\x12\x17\n\x0fsign_in_methods\x18\n \x03(\t\"\x13\n\x11GetClusterRequest\"\x80\x01\n\x07\x43luster\x12\x1f\n\x05nodes\x18\x01 \x03(\x0b\x32\x10.clawjob.v1.Node\x12\x13\n\x0bqueued_runs\x18\x02 \x01(\x04\x12\x14\n\x0crunning_runs\x18\x03 \x01(\x04\x12\x18\n\x10online_executors\x18\x04 \x01(\r\x12\x0f\n\x07storage\x18\x05 \x01(\t\"\xd5\x03\n\x04Node\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05state\x18\x02 \x01(\x0e\x32\x16.clawjob.v1.Node.State\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x19\n\x11\x61\x64vertise_address\x18\x04 \x01(\t\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0elast_seen_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08sessions\x18\x07 \x01(\r\x12\x12\n\npartitions\x18\x08 \x03(\r\x12/\n\x0c\x63lock_offset\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03lag\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10\x64\x61tabase_latency\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\"T\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_ACTIVE\x10\x01\x12\x12\n\x0eSTATE_DRAINING\x10\x02\x12\x0e\n\nSTATE_GONE\x10\x03\" \n\x10\x44rainNodeRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\xed\x02\n\x03\x41pp\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0fmax_concurrency\x18\x04 \x01(\r\x12K\n\x17handler_max_concurrency\x18\x05 \x03(\x0b\x32*.clawjob.v1.App.HandlerMaxConcurrencyEntry\x12-\n\nlost_after\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rrun_retention\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04\x65tag\x18\x08 \x01(\t\x1a<\n\x1aHandlerMaxConcurrencyEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"a\n\x10UpdateAppRequest\x12\x1c\n\x03\x61pp\x18\x01 \x01(\x0b\x32\x0f.clawjob.v1.App\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"8\n\x0fListAppsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"J\n\x10ListAppsResponse\x12\x1d\n\x04\x61pps\x18\x01 \x03(\x0b\x32\x0f.clawjob.v1.App\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"T\n\x10\x43reateAppRequest\x12\x0e\n\x06\x61pp_id\x18\x01 \x01(\t\x12\x1c\n\x03\x61pp\x18\x02 \x01(\x0b\x32\x0f.clawjob.v1.App\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"/\n\x10\x44\x65leteAppRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\"O\n\x16ListAuditEventsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\"Z\n\x17ListAuditEventsResponse\x12&\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x16.clawjob.v1.AuditEvent\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xc7\x01\n\nAuditEvent\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x0e\n\x06method\x18\x03 \x01(\t\x12\x10\n\x08resource\x18\x04 \x01(\t\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12\x14\n\x0cpeer_address\x18\x06 \x01(\t\x12\x0c\n\x04\x63ode\x18\x07 \x01(\x05\x12\x16\n\x0e\x63hanged_fields\x18\x08 \x03(\t\x12\n\n\x02id\x18\t \x01(\t2\xb8\x04\n\x0e\x43lusterService\x12I\n\rGetServerInfo\x12 .clawjob.v1.GetServerInfoRequest\x1a\x16.clawjob.v1.ServerInfo\x12@\n\nGetCluster\x12\x1d.clawjob.v1.GetClusterRequest\x1a\x13.clawjob.v1.Cluster\x12;\n\tDrainNode\x12\x1c.clawjob.v1.DrainNodeRequest\x1a\x10.clawjob.v1.Node\x12\x45\n\x08ListApps\x12\x1b.clawjob.v1.ListAppsRequest\x1a\x1c.clawjob.v1.ListAppsResponse\x12:\n\tCreateApp\x12\x1c.clawjob.v1.CreateAppRequest\x1a\x0f.clawjob.v1.App\x12:\n\tUpdateApp\x12\x1c.clawjob.v1.UpdateAppRequest\x1a\x0f.clawjob.v1.App\x12\x41\n\tDeleteApp\x12\x1c.clawjob.v1.DeleteAppRequest\x1a\x16.google.protobuf.Empty\x12Z\n\x0fListAuditEvents\x12\".clawjob.v1.ListAuditEventsRequest\x1a#.clawjob.v1.ListAuditEventsResponseB$Z\"clawjob.dev/go/clawjobpb;clawjobpbb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n clawjob/v1/cluster_service.proto\x12\nclawjob.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x16\n\x14GetServerInfoRequest\"\x84\x02\n\nServerInfo\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x16\n\x0eprotocol_major\x18\x02 \x01(\r\x12\x16\n\x0eprotocol_minor\x18\x03 \x01(\r\x12\x10\n\x08\x66\x65\x61tures\x18\x04 \x03(\t\x12\x0f\n\x07node_id\x18\x05 \x01(\t\x12/\n\x0bserver_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10max_params_bytes\x18\x07 \x01(\r\x12\x18\n\x10max_output_bytes\x18\x08 \x01(\r\x12\x14\n\x0c\x63ontext_path\x18\t \x01(\t\x12\x17\n\x0fsign_in_methods\x18\n \x03(\t\"\x13\n\x11GetClusterRequest\"\x91\x01\n\x07\x43luster\x12\x1f\n\x05nodes\x18\x01 \x03(\x0b\x32\x10.clawjob.v1.Node\x12\x13\n\x0bqueued_runs\x18\x02 \x01(\x04\x12\x14\n\x0crunning_runs\x18\x03 \x01(\x04\x12\x18\n\x10online_executors\x18\x04 \x01(\r\x12\x0f\n\x07storage\x18\x05 \x01(\t\x12\x0f\n\x07problem\x18\x06 \x01(\t\"\xd5\x03\n\x04Node\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05state\x18\x02 \x01(\x0e\x32\x16.clawjob.v1.Node.State\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x19\n\x11\x61\x64vertise_address\x18\x04 \x01(\t\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x32\n\x0elast_seen_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08sessions\x18\x07 \x01(\r\x12\x12\n\npartitions\x18\x08 \x03(\r\x12/\n\x0c\x63lock_offset\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03lag\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10\x64\x61tabase_latency\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\"T\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTATE_ACTIVE\x10\x01\x12\x12\n\x0eSTATE_DRAINING\x10\x02\x12\x0e\n\nSTATE_GONE\x10\x03\" \n\x10\x44rainNodeRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\xed\x02\n\x03\x41pp\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x01(\t\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0fmax_concurrency\x18\x04 \x01(\r\x12K\n\x17handler_max_concurrency\x18\x05 \x03(\x0b\x32*.clawjob.v1.App.HandlerMaxConcurrencyEntry\x12-\n\nlost_after\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x30\n\rrun_retention\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04\x65tag\x18\x08 \x01(\t\x1a<\n\x1aHandlerMaxConcurrencyEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\r:\x02\x38\x01\"a\n\x10UpdateAppRequest\x12\x1c\n\x03\x61pp\x18\x01 \x01(\x0b\x32\x0f.clawjob.v1.App\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"8\n\x0fListAppsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"J\n\x10ListAppsResponse\x12\x1d\n\x04\x61pps\x18\x01 \x03(\x0b\x32\x0f.clawjob.v1.App\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"T\n\x10\x43reateAppRequest\x12\x0e\n\x06\x61pp_id\x18\x01 \x01(\t\x12\x1c\n\x03\x61pp\x18\x02 \x01(\x0b\x32\x0f.clawjob.v1.App\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"/\n\x10\x44\x65leteAppRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\"O\n\x16ListAuditEventsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x66ilter\x18\x03 \x01(\t\"Z\n\x17ListAuditEventsResponse\x12&\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x16.clawjob.v1.AuditEvent\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xc7\x01\n\nAuditEvent\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x0e\n\x06method\x18\x03 \x01(\t\x12\x10\n\x08resource\x18\x04 \x01(\t\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12\x14\n\x0cpeer_address\x18\x06 \x01(\t\x12\x0c\n\x04\x63ode\x18\x07 \x01(\x05\x12\x16\n\x0e\x63hanged_fields\x18\x08 \x03(\t\x12\n\n\x02id\x18\t \x01(\t2\xb8\x04\n\x0e\x43lusterService\x12I\n\rGetServerInfo\x12 .clawjob.v1.GetServerInfoRequest\x1a\x16.clawjob.v1.ServerInfo\x12@\n\nGetCluster\x12\x1d.clawjob.v1.GetClusterRequest\x1a\x13.clawjob.v1.Cluster\x12;\n\tDrainNode\x12\x1c.clawjob.v1.DrainNodeRequest\x1a\x10.clawjob.v1.Node\x12\x45\n\x08ListApps\x12\x1b.clawjob.v1.ListAppsRequest\x1a\x1c.clawjob.v1.ListAppsResponse\x12:\n\tCreateApp\x12\x1c.clawjob.v1.CreateAppRequest\x1a\x0f.clawjob.v1.App\x12:\n\tUpdateApp\x12\x1c.clawjob.v1.UpdateAppRequest\x1a\x0f.clawjob.v1.App\x12\x41\n\tDeleteApp\x12\x1c.clawjob.v1.DeleteAppRequest\x1a\x16.google.protobuf.Empty\x12Z\n\x0fListAuditEvents\x12\".clawjob.v1.ListAuditEventsRequest\x1a#.clawjob.v1.ListAuditEventsResponseB$Z\"clawjob.dev/go/clawjobpb;clawjobpbb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,33 +45,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETCLUSTERREQUEST']._serialized_start=463
   _globals['_GETCLUSTERREQUEST']._serialized_end=482
   _globals['_CLUSTER']._serialized_start=485
-  _globals['_CLUSTER']._serialized_end=613
-  _globals['_NODE']._serialized_start=616
-  _globals['_NODE']._serialized_end=1085
-  _globals['_NODE_STATE']._serialized_start=1001
-  _globals['_NODE_STATE']._serialized_end=1085
-  _globals['_DRAINNODEREQUEST']._serialized_start=1087
-  _globals['_DRAINNODEREQUEST']._serialized_end=1119
-  _globals['_APP']._serialized_start=1122
-  _globals['_APP']._serialized_end=1487
-  _globals['_APP_HANDLERMAXCONCURRENCYENTRY']._serialized_start=1427
-  _globals['_APP_HANDLERMAXCONCURRENCYENTRY']._serialized_end=1487
-  _globals['_UPDATEAPPREQUEST']._serialized_start=1489
-  _globals['_UPDATEAPPREQUEST']._serialized_end=1586
-  _globals['_LISTAPPSREQUEST']._serialized_start=1588
-  _globals['_LISTAPPSREQUEST']._serialized_end=1644
-  _globals['_LISTAPPSRESPONSE']._serialized_start=1646
-  _globals['_LISTAPPSRESPONSE']._serialized_end=1720
-  _globals['_CREATEAPPREQUEST']._serialized_start=1722
-  _globals['_CREATEAPPREQUEST']._serialized_end=1806
-  _globals['_DELETEAPPREQUEST']._serialized_start=1808
-  _globals['_DELETEAPPREQUEST']._serialized_end=1855
-  _globals['_LISTAUDITEVENTSREQUEST']._serialized_start=1857
-  _globals['_LISTAUDITEVENTSREQUEST']._serialized_end=1936
-  _globals['_LISTAUDITEVENTSRESPONSE']._serialized_start=1938
-  _globals['_LISTAUDITEVENTSRESPONSE']._serialized_end=2028
-  _globals['_AUDITEVENT']._serialized_start=2031
-  _globals['_AUDITEVENT']._serialized_end=2230
-  _globals['_CLUSTERSERVICE']._serialized_start=2233
-  _globals['_CLUSTERSERVICE']._serialized_end=2801
+  _globals['_CLUSTER']._serialized_end=630
+  _globals['_NODE']._serialized_start=633
+  _globals['_NODE']._serialized_end=1102
+  _globals['_NODE_STATE']._serialized_start=1018
+  _globals['_NODE_STATE']._serialized_end=1102
+  _globals['_DRAINNODEREQUEST']._serialized_start=1104
+  _globals['_DRAINNODEREQUEST']._serialized_end=1136
+  _globals['_APP']._serialized_start=1139
+  _globals['_APP']._serialized_end=1504
+  _globals['_APP_HANDLERMAXCONCURRENCYENTRY']._serialized_start=1444
+  _globals['_APP_HANDLERMAXCONCURRENCYENTRY']._serialized_end=1504
+  _globals['_UPDATEAPPREQUEST']._serialized_start=1506
+  _globals['_UPDATEAPPREQUEST']._serialized_end=1603
+  _globals['_LISTAPPSREQUEST']._serialized_start=1605
+  _globals['_LISTAPPSREQUEST']._serialized_end=1661
+  _globals['_LISTAPPSRESPONSE']._serialized_start=1663
+  _globals['_LISTAPPSRESPONSE']._serialized_end=1737
+  _globals['_CREATEAPPREQUEST']._serialized_start=1739
+  _globals['_CREATEAPPREQUEST']._serialized_end=1823
+  _globals['_DELETEAPPREQUEST']._serialized_start=1825
+  _globals['_DELETEAPPREQUEST']._serialized_end=1872
+  _globals['_LISTAUDITEVENTSREQUEST']._serialized_start=1874
+  _globals['_LISTAUDITEVENTSREQUEST']._serialized_end=1953
+  _globals['_LISTAUDITEVENTSRESPONSE']._serialized_start=1955
+  _globals['_LISTAUDITEVENTSRESPONSE']._serialized_end=2045
+  _globals['_AUDITEVENT']._serialized_start=2048
+  _globals['_AUDITEVENT']._serialized_end=2247
+  _globals['_CLUSTERSERVICE']._serialized_start=2250
+  _globals['_CLUSTERSERVICE']._serialized_end=2818
 # @@protoc_insertion_point(module_scope)

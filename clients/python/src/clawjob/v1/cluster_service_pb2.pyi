@@ -46,18 +46,20 @@ class GetClusterRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Cluster(_message.Message):
-    __slots__ = ("nodes", "queued_runs", "running_runs", "online_executors", "storage")
+    __slots__ = ("nodes", "queued_runs", "running_runs", "online_executors", "storage", "problem")
     NODES_FIELD_NUMBER: _ClassVar[int]
     QUEUED_RUNS_FIELD_NUMBER: _ClassVar[int]
     RUNNING_RUNS_FIELD_NUMBER: _ClassVar[int]
     ONLINE_EXECUTORS_FIELD_NUMBER: _ClassVar[int]
     STORAGE_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
     nodes: _containers.RepeatedCompositeFieldContainer[Node]
     queued_runs: int
     running_runs: int
     online_executors: int
     storage: str
-    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., queued_runs: _Optional[int] = ..., running_runs: _Optional[int] = ..., online_executors: _Optional[int] = ..., storage: _Optional[str] = ...) -> None: ...
+    problem: str
+    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., queued_runs: _Optional[int] = ..., running_runs: _Optional[int] = ..., online_executors: _Optional[int] = ..., storage: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
     __slots__ = ("name", "state", "version", "advertise_address", "start_time", "last_seen_time", "sessions", "partitions", "clock_offset", "lag", "database_latency")
