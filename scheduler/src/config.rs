@@ -196,8 +196,8 @@ impl Default for Config {
                 connections: 30_000,
             },
             timings: Timings {
-                heartbeat_interval: Duration::from_secs(5),
-                heartbeat_timeout: Duration::from_secs(15),
+                heartbeat_interval: Duration::from_secs(3),
+                heartbeat_timeout: Duration::from_secs(7),
                 lost_after: Duration::from_secs(60),
                 takeover_grace: Duration::from_secs(60),
                 run_ack_timeout: Duration::from_secs(5),

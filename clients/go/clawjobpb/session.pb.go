@@ -1091,7 +1091,8 @@ type Welcome struct {
 	NodeId            string                 `protobuf:"bytes,7,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	ServerTime        *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=server_time,json=serverTime,proto3" json:"server_time,omitempty"`
 	HeartbeatInterval *durationpb.Duration   `protobuf:"bytes,9,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	// No HeartbeatAck for this long: the executor drops the connection and dials again.
+	// No HeartbeatAck for this long: the executor drops the connection and dials another endpoint, the
+	// first time at once.
 	HeartbeatTimeout *durationpb.Duration `protobuf:"bytes,10,opt,name=heartbeat_timeout,json=heartbeatTimeout,proto3" json:"heartbeat_timeout,omitempty"`
 	// After this long out of contact the scheduler gives the runs up.
 	LostAfter     *durationpb.Duration `protobuf:"bytes,11,opt,name=lost_after,json=lostAfter,proto3" json:"lost_after,omitempty"`

@@ -78,6 +78,28 @@ def test_after_a_failure_another_endpoint_of_our_own_is_dialed() -> None:
     assert {dialer.pick(random.Random(n)) for n in range(20)} == {"http://b:1"}
 
 
+def test_after_a_silence_another_endpoint_is_dialed_at_once() -> None:
+    rng = random.Random(7)
+    dialer = redial("http://a:1", "http://b:1")
+    dialer.know_peers(["http://peer:1"])
+    dialer._opened = "http://a:1"
+    dialer.on_silence()
+    dialer.on_session_end(1000.0, 60.0, None, rng)
+    assert dialer.next_wake() == 1000.0
+    assert {dialer.pick(random.Random(n)) for n in range(20)} == {"http://b:1"}
+    dialer.on_session_end(1000.0, 0.0, None, rng)
+    assert (dialer.next_wake() or 0.0) > 1000.0, "it breaks again"
+
+
+def test_who_has_one_endpoint_dials_any_after_a_silence() -> None:
+    dialer = redial("http://a:1")
+    dialer.know_peers(["http://peer:1"])
+    dialer._opened = "http://a:1"
+    dialer.on_silence()
+    picked = {dialer.pick(random.Random(n)) for n in range(50)}
+    assert picked == {"http://a:1", "http://peer:1"}
+
+
 def test_a_fault_that_goes_on_is_told_once_a_minute() -> None:
     told = Told()
     assert told.is_news("no file", 0.0)

@@ -29,6 +29,16 @@ impl Backoff {
         floor.map_or(wait, |floor| floor + wait)
     }
 
+    /// The wait after a session that fell silent: none, unless sessions keep breaking. Those whom one
+    /// scheduler leaves without an answer notice it at moments as spread as their heartbeats.
+    pub(super) fn after_silence(&mut self, rng: &mut impl Rng) -> Duration {
+        if self.failures > 0 {
+            return self.next(None, rng);
+        }
+        self.failures = 1;
+        Duration::ZERO
+    }
+
     /// A session has ended after `lasted`.
     pub(super) fn on_session_end(&mut self, lasted: Duration) {
         if lasted >= self.reconnect.healthy_after {
@@ -80,6 +90,9 @@ mod tests {
         assert_ne!(backoff.next(None, &mut rng), Duration::ZERO);
         backoff.on_session_end(Duration::from_secs(60));
         assert_eq!(backoff.next(None, &mut rng), Duration::ZERO);
+        backoff.on_session_end(Duration::from_secs(60));
+        assert_eq!(backoff.after_silence(&mut rng), Duration::ZERO);
+        assert_ne!(backoff.after_silence(&mut rng), Duration::ZERO, "silence again");
         let floor = Duration::from_secs(9);
         assert!(backoff.next(Some(floor), &mut rng) >= floor);
     }

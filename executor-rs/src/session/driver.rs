@@ -169,6 +169,7 @@ impl Driver {
         self.former.take_if(|link| link.is_dead(now.mono));
         let Some(link) = &mut self.current else { return };
         if link.is_dead(now.mono) {
+            self.redial.on_silence();
             self.lose_session(now, "no answer to heartbeats", None);
             return;
         }

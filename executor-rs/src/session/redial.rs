@@ -57,6 +57,10 @@ pub(super) struct Redial {
     sent_to: Vec<String>,
     peers: Vec<String>,
     last_failed: Option<String>,
+    /// Where the newest session was opened.
+    opened: Option<String>,
+    /// Where the last session fell silent, until there is another.
+    silent: Option<String>,
     told: Told,
     dial: Option<Dial>,
     dials: u64,
@@ -85,6 +89,8 @@ impl Redial {
             sent_to: Vec::new(),
             peers: Vec::new(),
             last_failed: None,
+            opened: None,
+            silent: None,
             told: Told::default(),
             dial: None,
             dials: 0,
@@ -127,6 +133,11 @@ impl Redial {
         }
     }
 
+    /// The session gets no answers any more: its end is told next, and another endpoint is dialed then.
+    pub(super) fn on_silence(&mut self) {
+        self.silent = self.opened.take();
+    }
+
     /// The only session has ended after `lasted`.
     pub(super) fn on_session_end(
         &mut self,
@@ -137,7 +148,11 @@ impl Redial {
     ) {
         self.backoff.on_session_end(lasted);
         if self.dial.is_none() {
-            self.at = Some(now + self.backoff.next(wait, rng));
+            let wait = match self.silent {
+                Some(_) => self.backoff.after_silence(rng),
+                None => self.backoff.next(wait, rng),
+            };
+            self.at = Some(now + wait);
         }
     }
 
@@ -163,12 +178,16 @@ impl Redial {
     }
 
     /// A random endpoint: one that the draining scheduler named; after a failure another of our
-    /// own; else any that is known.
+    /// own; after a silence too, if we have another; else any that is known.
     fn pick(&self, rng: &mut impl Rng) -> String {
         let own = &self.settings.endpoints;
         let fresh = |url: &&String| self.last_failed.as_ref() != Some(*url);
+        let speaks = |url: &&String| self.silent.as_ref() != Some(*url);
+        let others: Vec<&String> = own.iter().filter(fresh).filter(speaks).collect();
         let candidates: Vec<&String> = if !self.sent_to.is_empty() {
             self.sent_to.iter().collect()
+        } else if self.silent.is_some() && !others.is_empty() {
+            others
         } else if self.last_failed.is_some() {
             own.iter().filter(fresh).collect()
         } else {
@@ -204,6 +223,8 @@ impl Redial {
         let dial = self.dial.take_if(|dial| dial.id == id)?;
         self.sent_to.clear();
         self.last_failed = None;
+        self.silent = None;
+        self.opened = Some(dial.endpoint.clone());
         self.told = Told::default();
         let (outbox, sent) = dial.opening?;
         Some((dial.endpoint, outbox, sent))
@@ -280,6 +301,32 @@ mod tests {
         for _ in 0..20 {
             assert_eq!(redial.pick(&mut rand::rng()), "http://b:1");
         }
+    }
+
+    #[test]
+    fn after_a_silence_another_endpoint_is_dialed_at_once() {
+        let mut redial = redial(&["http://a:1", "http://b:1"]);
+        redial.know_peers(&["http://peer:1".to_owned()]);
+        redial.at = None;
+        redial.opened = Some("http://a:1".to_owned());
+        let now = crate::time::now().mono;
+        redial.on_silence();
+        redial.on_session_end(now, Duration::from_secs(60), None, &mut rand::rng());
+        assert_eq!(redial.next_wake(), Some(now));
+        for _ in 0..20 {
+            assert_eq!(redial.pick(&mut rand::rng()), "http://b:1");
+        }
+    }
+
+    #[test]
+    fn who_has_one_endpoint_dials_any_after_a_silence() {
+        let mut redial = redial(&["http://a:1"]);
+        redial.know_peers(&["http://peer:1".to_owned()]);
+        redial.opened = Some("http://a:1".to_owned());
+        redial.on_silence();
+        let picked: std::collections::BTreeSet<String> =
+            (0..100).map(|_| redial.pick(&mut rand::rng())).collect();
+        assert_eq!(picked.len(), 2, "{picked:?}");
     }
 
     #[test]

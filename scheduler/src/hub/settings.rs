@@ -103,8 +103,8 @@ impl Default for HubSettings {
         Self {
             node_id: String::new(),
             peer_endpoints: Arc::default(),
-            heartbeat_interval: Duration::from_secs(5),
-            heartbeat_timeout: Duration::from_secs(15),
+            heartbeat_interval: Duration::from_secs(3),
+            heartbeat_timeout: Duration::from_secs(7),
             lost_after: Duration::from_secs(60),
             run_ack_timeout: Duration::from_secs(5),
             kill_ack_resend: Duration::from_secs(5),

@@ -1,6 +1,9 @@
 //! What dies costs neither a fire time nor a run.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use clawjob_proto::v1::RunState;
 use nix::sys::signal::Signal;
@@ -10,7 +13,7 @@ use crate::{
     ledger,
     load::{is_soak, load, long, settle, settle_with_misses},
     server::{Schema, Server},
-    stage::{APP, Cluster},
+    stage::{APP, Cluster, Manner},
 };
 
 fn rounds(soak: usize) -> usize {
@@ -69,6 +72,54 @@ async fn r20_a_node_that_is_frozen_and_thawed_doubles_nothing() {
     }
     // While nobody had them the frozen node's jobs may have missed fire times.
     settle_with_misses(&cluster, 0, from).await;
+}
+
+/// Has the executors connect anew until all are at the first node.
+async fn gather(cluster: &Cluster) {
+    let watch = cluster.schema.connect().await;
+    let sql = "SELECT e.name FROM executor e JOIN node n ON n.id = e.node
+        WHERE e.disconnected_at IS NULL AND n.advertise_address <> $1";
+    let home = cluster.nodes[0].url();
+    cluster
+        .until("all executors are at one node", async || {
+            let rows = watch.query(sql, &[&home]).await.expect("executors");
+            let elsewhere: Vec<&str> = rows.iter().map(|row| row.get(0)).collect();
+            cluster.disconnect(&elsewhere).await;
+            for index in 0..3 {
+                cluster.connected(&format!("e{index}")).await;
+            }
+            elsewhere.is_empty().then_some(())
+        })
+        .await;
+}
+
+/// The longest that one of the jobs did not run, over its second, since `since`.
+fn longest_gap(cluster: &Cluster, since: Instant) -> Duration {
+    let mut last: BTreeMap<String, Instant> = BTreeMap::new();
+    let mut longest = Duration::ZERO;
+    for execution in cluster.ledger.all().into_iter().filter(|run| run.began >= since) {
+        let before = last.insert(execution.job, execution.began);
+        longest = longest.max(before.map_or(Duration::ZERO, |before| execution.began - before));
+    }
+    longest.saturating_sub(Duration::from_secs(1))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn executors_of_a_node_that_stands_still_are_with_another_within_8_s() {
+    const GAP_MAX: Duration = Duration::from_secs(8);
+    let cluster = Cluster::start_as(Schema::create().await, 2, Manner::Default).await;
+    let from = load(&cluster).await;
+    gather(&cluster).await;
+    let (since, seen) = (Instant::now(), cluster.ledger.newest());
+    ledger::wait_for("each job has run", || cluster.ledger.newest() > seen + 2).await;
+    cluster.signal(0, Signal::SIGSTOP);
+    let stopped = chrono::Utc::now().timestamp();
+    ledger::wait_for("the others go on", || cluster.ledger.newest() > stopped + 12).await;
+    cluster.signal(0, Signal::SIGCONT);
+    settle_with_misses(&cluster, 1, from).await;
+    let gap = longest_gap(&cluster, since);
+    println!("a job stood still for up to {gap:?}");
+    assert!(gap <= GAP_MAX, "{gap:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -227,13 +227,13 @@ async fn failover_leaves_an_executor_whose_heartbeat_is_overdue() {
     world.pass(SECOND).await;
     // It stands still, and no connection breaks.
     world.workers[0].gone = true;
-    world.pass(SECOND * 8).await;
+    world.pass(SECOND * 5).await;
     let runs = [triggered(&world, &failover, 1).await[0], triggered(&world, &first, 1).await[0]];
     world.settle().await;
     assert_eq!(place(&world, &runs[0]), "two");
     assert_eq!(world.run(runs[1]).await.run.executor.as_deref(), Some("one"));
     // Suspect by now: nobody gets a run there.
-    world.pass(SECOND * 8).await;
+    world.pass(SECOND * 4).await;
     let late = triggered(&world, &first, 1).await;
     world.settle().await;
     assert_eq!(place(&world, &late[0]), "two");

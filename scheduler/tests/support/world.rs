@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 use super::flaky::Flaky;
 
 /// Longest jump of the clock: heartbeats must keep coming.
-pub const STEP_MAX: TimeDelta = TimeDelta::seconds(5);
+pub const STEP_MAX: TimeDelta = TimeDelta::seconds(3);
 /// Rounds in which everybody may act at one instant before the clock moves on.
 const ROUNDS_MAX: usize = 200;
 

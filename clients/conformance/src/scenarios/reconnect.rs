@@ -149,4 +149,19 @@ async fn c59_endpoint_list_failover(subject: Subject) {
     gone.crash().await;
     let _program = subject.dialing(format!("{url},{}", fake.url())).start();
     fake.open().await.heartbeat().await;
+
+    // One that gives no answers is left for another.
+    let (mut one, mut two) = (Fake::start().await, Fake::start().await);
+    let _other = subject.dialing(format!("{},{}", one.url(), two.url())).start();
+    let (before, at_one) = tokio::select! {
+        session = one.accept() => (session, true),
+        session = two.accept() => (session, false),
+    };
+    before.fall_silent();
+    let timeout = Some(ms(1_500));
+    before.send(Down::Welcome(Welcome { heartbeat_timeout: timeout, ..welcome() })).await;
+    let (silent, other) = if at_one { (one, &mut two) } else { (two, &mut one) };
+    let after = other.accept().await;
+    assert_eq!(after.hello.instance_id, before.hello.instance_id);
+    assert_eq!(silent.dials(), 1, "the silent one is dialed again first");
 }

@@ -27,6 +27,17 @@ func (b *backoff) next(floor time.Duration) time.Duration {
 	return floor + jitter(min(bound, b.reconnect.Cap), b.random)
 }
 
+// afterSilence is the wait after a session that fell silent: none, unless sessions keep breaking.
+// Those whom one scheduler leaves without an answer notice it at moments as spread as their
+// heartbeats.
+func (b *backoff) afterSilence() time.Duration {
+	if b.failures > 0 {
+		return b.next(0)
+	}
+	b.failures = 1
+	return 0
+}
+
 // onSessionEnd notes that a session has ended after so long.
 func (b *backoff) onSessionEnd(lasted time.Duration) {
 	if lasted >= b.reconnect.HealthyAfter {

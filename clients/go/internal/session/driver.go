@@ -189,6 +189,7 @@ func (d *driver) tickLink(now time.Time) {
 		return
 	}
 	if d.current.isDead(now) {
+		d.redial.onSilence()
 		d.loseSession(now, "no answer to heartbeats", 0)
 		return
 	}

@@ -53,10 +53,14 @@ type redial struct {
 	sentTo     []string
 	peers      []string
 	lastFailed string
-	told       told
-	dial       *dial
-	dials      uint64
-	steps      chan<- dialed
+	// opened is where the newest session was opened.
+	opened string
+	// silent is where the last session fell silent, until there is another.
+	silent string
+	told   told
+	dial   *dial
+	dials  uint64
+	steps  chan<- dialed
 	// life ends with the driver, and every dial with it.
 	life   context.Context
 	random func() float64
@@ -113,11 +117,19 @@ func (r *redial) moveTo(now time.Time, within time.Duration, peers []string) {
 	}
 }
 
+// onSilence notes that the session gets no answers any more: its end is told next, and another
+// endpoint is dialed then.
+func (r *redial) onSilence() { r.silent = r.opened }
+
 // onSessionEnd notes that the only session has ended after so long. wait is what the scheduler asks
 // for.
 func (r *redial) onSessionEnd(now time.Time, lasted, wait time.Duration) {
 	r.backoff.onSessionEnd(lasted)
-	if r.dial == nil {
+	switch {
+	case r.dial != nil:
+	case r.silent != "":
+		r.at = now.Add(r.backoff.afterSilence())
+	default:
 		r.at = now.Add(r.backoff.next(min(wait, retryAfterMax)))
 	}
 }
@@ -160,18 +172,25 @@ func (d dialed) undo() {
 }
 
 // pick is a random endpoint: one that the draining scheduler named; after a failure another of our
-// own; else any that is known.
+// own; after a silence too, if we have another; else any that is known.
 func (r *redial) pick() string {
-	var candidates []string
+	var candidates, fresh, others []string
+	for _, url := range r.settings.Endpoints {
+		if url == r.lastFailed {
+			continue
+		}
+		fresh = append(fresh, url)
+		if url != r.silent {
+			others = append(others, url)
+		}
+	}
 	switch {
 	case len(r.sentTo) > 0:
 		candidates = r.sentTo
+	case r.silent != "" && len(others) > 0:
+		candidates = others
 	case r.lastFailed != "":
-		for _, url := range r.settings.Endpoints {
-			if url != r.lastFailed {
-				candidates = append(candidates, url)
-			}
-		}
+		candidates = fresh
 	default:
 		candidates = append(append(candidates, r.settings.Endpoints...), r.peers...)
 	}
@@ -202,6 +221,7 @@ func (r *redial) open(conn *connection, out *outbox, now time.Time) {
 func (r *redial) succeeded() *dial {
 	d := r.dial
 	r.dial, r.sentTo, r.lastFailed, r.told = nil, nil, "", told{}
+	r.opened, r.silent = d.endpoint, ""
 	return d
 }
 

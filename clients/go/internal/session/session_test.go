@@ -205,6 +205,38 @@ func TestC59AfterAFailureAnotherEndpointOfOurOwnIsDialed(t *testing.T) {
 	}
 }
 
+func TestAfterASilenceAnotherEndpointIsDialedAtOnce(t *testing.T) {
+	now := time.Now()
+	r := redialOf("http://a:1", "http://b:1")
+	r.knowPeers([]string{"http://peer:1"})
+	r.at, r.opened = time.Time{}, "http://a:1"
+	r.onSilence()
+	r.onSessionEnd(now, time.Minute, 0)
+	if !r.at.Equal(now) {
+		t.Errorf("dialed after %v", r.at.Sub(now))
+	}
+	for range 20 {
+		if got := r.pick(); got != "http://b:1" {
+			t.Fatal(got)
+		}
+	}
+	r.onSessionEnd(now, 0, 0)
+	if !r.at.After(now) {
+		t.Error("a session that breaks again is followed by the next at once")
+	}
+	r = redialOf("http://a:1")
+	r.knowPeers([]string{"http://peer:1"})
+	r.opened = "http://a:1"
+	r.onSilence()
+	picked := map[string]bool{}
+	for range 100 {
+		picked[r.pick()] = true
+	}
+	if len(picked) != 2 {
+		t.Errorf("who has one endpoint dials %v", picked)
+	}
+}
+
 func TestPeersWithoutOurSchemeAreNotTrusted(t *testing.T) {
 	r := redialOf("https://a:1")
 	r.knowPeers([]string{"http://b:1", "https://c:1", "nonsense"})

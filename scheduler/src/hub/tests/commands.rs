@@ -216,7 +216,7 @@ fn a_kill_is_repeated_until_it_is_answered() {
     assert_eq!(numbers, [2, 3], "numbers go on from the RunCommand's");
     executor.kill_ack(attempt(1), kill_ack::Status::Signaled);
     executor.heartbeat();
-    world.pass(seconds(10));
+    world.pass(seconds(6));
     let kills = executor.receive().into_iter().filter(|frame| matches!(frame, Down::Kill(_)));
     assert_eq!(kills.count(), 0);
     assert_eq!(world.free("a"), Some(3), "x37 the slot is not reused before the result");

@@ -26,6 +26,16 @@ class Backoff:
         self._failures += 1
         return (floor or 0.0) + jitter(min(bound, self._reconnect.cap), rng)
 
+    def after_silence(self, rng: random.Random) -> float:
+        """The wait after a session that fell silent: none, unless sessions keep breaking. Those
+        whom one scheduler leaves without an answer notice it at moments as spread as their
+        heartbeats.
+        """
+        if self._failures > 0:
+            return self.next(None, rng)
+        self._failures = 1
+        return 0.0
+
     def on_session_end(self, lasted: float) -> None:
         """A session has ended after so many seconds."""
         if lasted >= self._reconnect.healthy_after:

@@ -149,6 +149,7 @@ class Driver:
         if link is None:
             return
         if link.is_dead(now.mono):
+            self.redial.on_silence()
             self._lose_session(now, "no answer to heartbeats", None)
             return
         if link.renew_at is not None and link.renew_at <= now.mono:

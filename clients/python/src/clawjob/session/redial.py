@@ -69,6 +69,10 @@ class Redial:
         self._sent_to: list[str] = []
         self._peers: list[str] = []
         self._last_failed: str | None = None
+        #: Where the newest session was opened.
+        self._opened: str | None = None
+        #: Where the last session fell silent, until there is another.
+        self._silent: str | None = None
         self._dial: _Dial | None = None
         self._dials = 0
         self._told = Told()
@@ -97,12 +101,21 @@ class Redial:
         if self._dial is None and self._at is None:
             self._at = now + jitter(within, rng)
 
+    def on_silence(self) -> None:
+        """The session gets no answers any more: its end is told next, and another endpoint is
+        dialed then."""
+        self._silent = self._opened
+
     def on_session_end(
         self, now: float, lasted: float, wait: float | None, rng: random.Random
     ) -> None:
         """The only session has ended after `lasted`."""
         self._backoff.on_session_end(lasted)
-        if self._dial is None:
+        if self._dial is not None:
+            return
+        if self._silent is not None:
+            self._at = now + self._backoff.after_silence(rng)
+        else:
             self._at = now + self._backoff.next(_bounded(wait), rng)
 
     def tick(self, now: float, rng: random.Random) -> None:
@@ -125,12 +138,16 @@ class Redial:
 
     def pick(self, rng: random.Random) -> str:
         """A random endpoint: one that the draining scheduler named; after a failure another of our
-        own; else any that is known."""
+        own; after a silence too, if we have another; else any that is known."""
         own = self._settings.connection.endpoints
+        fresh = [url for url in own if url != self._last_failed]
+        others = [url for url in fresh if url != self._silent]
         if self._sent_to:
             candidates = self._sent_to
+        elif self._silent is not None and others:
+            candidates = others
         elif self._last_failed is not None:
-            candidates = [url for url in own if url != self._last_failed]
+            candidates = fresh
         else:
             candidates = [*own, *self._peers]
         return rng.choice(candidates) if candidates else own[0]
@@ -159,6 +176,8 @@ class Redial:
         self._dial = None
         self._sent_to = []
         self._last_failed = None
+        self._silent = None
+        self._opened = dialed.endpoint
         self._told = Told()
         return dialed.endpoint, dialed.outbox, dialed.sent
 
