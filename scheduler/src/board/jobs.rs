@@ -72,15 +72,7 @@ impl JobEntry {
 
     /// When a fire time may be dispatched: later by the spread of the schedule that names it.
     pub(super) fn due_at(&self, fire_at: DateTime<Utc>) -> DateTime<Utc> {
-        let before = fire_at - TimeDelta::milliseconds(1);
-        let offset = self
-            .compiled
-            .iter()
-            .filter(|c| c.next_fire(before, self.job.created_at) == Some(fire_at))
-            .map(|c| c.spread_offset(&self.job.name))
-            .min()
-            .unwrap_or_default();
-        fire_at + offset
+        plan::due_at(&self.job, &self.compiled, fire_at)
     }
 
     /// The run of a fire time.
