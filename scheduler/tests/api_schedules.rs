@@ -1,5 +1,7 @@
 //! Calendars, backfills, forecasts and previews through their services, over a SQLite store.
 
+#[path = "api_schedules/next_fires.rs"]
+mod next_fires;
 #[path = "support/api.rs"]
 mod support;
 
@@ -19,7 +21,7 @@ use clawjob_scheduler::{
         run::{NewRun, TriggerKind},
         schedule::{Schedule, Trigger},
     },
-    store::ops::NewJob,
+    store::ops::{JobChange, NewJob, ReplanInput},
 };
 use support::*;
 use tonic::{Code, Status};

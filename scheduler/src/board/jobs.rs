@@ -21,6 +21,9 @@ use crate::{
     store::ops::{Advance, PartitionRow},
 };
 
+/// How long the stored next fire time of a job may have passed that fires again within this time.
+const NEXT_FIRE_STALE_MAX: TimeDelta = TimeDelta::seconds(60);
+
 /// A job with what the owner knows of it.
 pub struct JobEntry {
     /// The job.
@@ -228,7 +231,8 @@ impl Board {
         SelfChanges { resume, expire, shut }
     }
 
-    /// Jobs whose shown next fire time is not the true one, at most `max`.
+    /// Jobs whose stored next fire time has passed, with the true one; at most `max`. Of those that
+    /// fire often a passed one stays for [`NEXT_FIRE_STALE_MAX`]: whoever reads them works it out.
     pub fn next_fires_to_show(
         &self,
         now: DateTime<Utc>,
@@ -238,6 +242,11 @@ impl Board {
         let mut stale = Vec::new();
         for (id, entry) in &mut inner.jobs {
             if entry.job.deleted || entry.job.next_fire_at.is_some_and(|shown| shown > now) {
+                continue;
+            }
+            let often = entry.next.is_some_and(|next| next - now <= NEXT_FIRE_STALE_MAX);
+            let shown = entry.job.next_fire_at;
+            if often && shown.is_some_and(|shown| now - shown < NEXT_FIRE_STALE_MAX) {
                 continue;
             }
             // What calendars shut out is not searched for again and again.

@@ -1,3 +1,5 @@
+mod next_fires;
+
 use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};

@@ -41,12 +41,12 @@ pub(in crate::api) fn replan_each(input: &ReplanInput) -> Vec<NewRun> {
 }
 
 /// A job as shown at `now`, with the next fire time worked out where the stored one, which the
-/// owner refreshes now and then, is missing or past.
+/// owner refreshes now and then, is missing or past. One that does not fire has none.
 pub(in crate::api) fn shown(job: &Job, now: DateTime<Utc>) -> pb::Job {
     let mut shown = job.clone();
-    if job.state != JobState::Active {
+    if job.state != JobState::Active || !job.problem.is_empty() {
         shown.next_fire_at = None;
-    } else if job.problem.is_empty() && job.next_fire_at.is_none_or(|at| at <= now) {
+    } else if job.next_fire_at.is_none_or(|at| at <= now) {
         match plan::compile_all(job) {
             Ok(compiled) => {
                 shown.next_fire_at = plan::next_fire(job, &compiled, now);

@@ -9,7 +9,7 @@ use crate::{
     api::{
         calendars,
         caller::Caller,
-        convert::{names, schedule, time},
+        convert::{self, names, schedule, time},
         filter, paging, scope,
         status::{ApiError, ApiResult, Violations},
     },
@@ -84,7 +84,7 @@ impl JobsService {
         let Some(parent) = parent else { return Ok(pb::ListJobsResponse::default()) };
         let mut query = JobQuery {
             apps: scope::apps(&self.api, caller, &parent).await?,
-            conditions: filter.conditions,
+            conditions: filter.conditions.into_iter().map(|c| as_shown(c, now)).collect(),
             order,
             after: key.map(|key| JobKey {
                 id: JobId(key.id),
@@ -131,7 +131,12 @@ impl JobsService {
         let job = self.find_named("name", &request.name).await?;
         let before = before.unwrap_or(0);
         let found = self.api.store.list_revisions(job.id, before, limit + 1).await?;
-        let (jobs, last) = paging::cut(&found, limit, |job| shown(job, now));
+        let revision = |revision: &Job| match revision.revision == job.revision {
+            true => shown(&Job { calendars: job.calendars.clone(), ..revision.clone() }, now),
+            // No other revision fires.
+            false => convert::job::to_proto(&Job { next_fire_at: None, ..revision.clone() }),
+        };
+        let (jobs, last) = paging::cut(&found, limit, revision);
         let next_page_token = match last {
             Some(last) => page.token(&self.api.page_key, &last.revision, now)?,
             None => String::new(),
@@ -224,6 +229,20 @@ fn in_words(crowd: &Crowd, at: DateTime<Utc>, schedule: &Schedule) -> String {
         clock(crowd.quiet),
         crowd.quiet_jobs
     )
+}
+
+/// A stored next fire time may have passed, up to a minute ago, and is then shown as one to come: so
+/// one that has passed is after `now`, whatever it is.
+fn as_shown(condition: Condition, now: DateTime<Utc>) -> Condition {
+    match condition {
+        Condition::Time { field: field @ "next_fire_time", from, until } => {
+            // "After now" is a bound a microsecond later.
+            let past = now + TimeDelta::microseconds(1);
+            let bound = |at: DateTime<Utc>| if at <= past { DateTime::UNIX_EPOCH } else { at };
+            Condition::Time { field, from: from.map(bound), until: until.map(bound) }
+        }
+        other => other,
+    }
 }
 
 fn place_of(job: &Job) -> JobKey {
