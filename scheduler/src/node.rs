@@ -119,12 +119,12 @@ impl Ownership {
         let jobs = self.store.load_jobs(&all).await?;
         let ids = partitions.iter().map(|row| row.id).collect();
         let open = self.store.load_open_runs(&RunScope::Partitions(ids)).await?;
-        let remember = |job: &&Job| job.spec.placement.route.remembers();
-        let remember: Vec<JobId> = jobs.iter().filter(remember).map(|job| job.id).collect();
-        let cursors = self.store.load_cursors(&remember).await?;
+        let counts = |job: &&Job| job.spec.placement.route.counts();
+        let counting: Vec<JobId> = jobs.iter().filter(counts).map(|job| job.id).collect();
+        let uses = self.store.load_uses(&counting).await?;
         let delayed: Vec<JobId> = jobs.iter().filter(|job| is_delayed(job)).map(|j| j.id).collect();
         let last_ends = self.store.last_ends(&delayed).await?;
-        self.board.adopt(Adoption { partitions, jobs, open, cursors, last_ends });
+        self.board.adopt(Adoption { partitions, jobs, open, uses, last_ends });
         Ok(())
     }
 

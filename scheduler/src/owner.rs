@@ -148,7 +148,8 @@ impl Owner {
         let plan_at = self.trigger.tick(now).await?;
         // Before dispatch, so that no shard of a parent that is to stop is sent.
         self.janitor.parents(now).await?;
-        let more = self.dispatcher.tick(now).await?;
+        let mut more = self.dispatcher.tick(now).await?;
+        more |= self.dispatcher.read_ahead(now).await?;
         self.janitor.deadlines(now).await?;
         if sweep {
             self.sweep(now).await?;

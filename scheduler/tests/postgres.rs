@@ -173,7 +173,7 @@ async fn a_statement_of_an_owner_that_is_cut_off_does_not_commit_after_its_lock_
     let hold = format!("BEGIN; SELECT 1 FROM open_run WHERE job_id = {} FOR UPDATE", job.id.0);
     blocker.batch_execute(&hold).await.expect("holds the row");
     let row = DispatchRow { attempt, executor: "e1".into(), session_epoch: 1 };
-    let batch = Dispatch { rows: vec![row], cursors: Vec::new() };
+    let batch = Dispatch { rows: vec![row], uses: Vec::new() };
     let (late, sent) = (one.clone(), batch.clone());
     let late = tokio::spawn(async move { late.dispatch(&sent, at(11)).await });
     let watch = schema.connect().await;
@@ -227,7 +227,7 @@ async fn runs_of_partitions_that_moved_away_are_not_dispatched() {
         fence: 0,
     };
     let row = DispatchRow { attempt, executor: "e1".into(), session_epoch: 1 };
-    let batch = Dispatch { rows: vec![row], cursors: Vec::new() };
+    let batch = Dispatch { rows: vec![row], uses: Vec::new() };
     assert_eq!(store.dispatch(&batch, at(11)).await.expect("an answer"), []);
     store.close().await;
 }

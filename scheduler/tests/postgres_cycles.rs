@@ -110,8 +110,7 @@ async fn own(store: Arc<PostgresStore>, start: DateTime<Utc>, sent: mpsc::Sender
             let row =
                 |attempt| DispatchRow { attempt, executor: "executor-1".into(), session_epoch: 1 };
             let rows = refs.into_iter().map(row).collect();
-            let cursor = RouteCursor { turn: number as u64, uses: None };
-            let batch = Dispatch { rows, cursors: vec![(JobId(1), cursor)] };
+            let batch = Dispatch { rows, uses: Vec::new() };
             let refs = store.dispatch(&batch, start).await.expect("sent");
             sent.send(refs).await.expect("the other end is there");
         };

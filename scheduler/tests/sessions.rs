@@ -184,7 +184,7 @@ impl Server {
             executor: executor.into(),
             session_epoch: epoch,
         };
-        let batch = Dispatch { rows: vec![row], cursors: Vec::new() };
+        let batch = Dispatch { rows: vec![row], uses: Vec::new() };
         let sent = self.store.dispatch(&batch, now).await.unwrap();
         let command = RunCommand {
             r#ref: Some(wire::to_ref(sent[0])),

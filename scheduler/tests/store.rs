@@ -57,6 +57,8 @@ mod put_back;
 mod races;
 #[path = "store/retention.rs"]
 mod retention;
+#[path = "store/routes.rs"]
+mod routes;
 #[path = "store/shards.rs"]
 mod shards;
 #[path = "store/tokens.rs"]
@@ -142,12 +144,19 @@ cases! {
         a_dispatch_writes_executor_session_and_the_next_fence,
         a_dispatch_needs_queued_and_the_given_fence,
         a_run_that_was_canceled_first_is_not_dispatched,
-        a_later_cursor_replaces_the_earlier,
-        uses_that_can_t_be_read_are_counted_anew,
         a_retry_wakes_once_and_as_the_next_attempt,
         an_ack_needs_dispatched_and_the_given_fence,
         x49_an_ack_of_another_app_or_executor_changes_no_run,
         the_first_ack_is_the_run_s_start;
+    routes:
+        later_uses_replace_the_earlier,
+        uses_that_can_t_be_read_are_counted_anew,
+        the_newest_dispatch_counts_whether_its_run_is_open_or_ended,
+        of_one_dispatch_the_run_that_was_due_last_counts,
+        a_run_that_waits_again_was_sent_as_the_attempt_before,
+        a_dispatch_of_a_run_that_named_its_executor_does_not_count,
+        an_executor_that_is_forgotten_leaves_it_to_the_one_before,
+        a_dispatch_is_found_behind_runs_that_were_never_sent_and_after_weeks;
     end:
         a_run_ends_from_the_given_states_with_the_given_attempt_only,
         an_end_keeps_what_the_result_said,

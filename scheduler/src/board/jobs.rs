@@ -292,7 +292,8 @@ impl Inner {
                 let entry = JobEntry {
                     job,
                     compiled,
-                    cursor: RouteCursor::default(),
+                    // One that was not there when its partition was taken has not had a run.
+                    cursor: RouteCursor { turn: Some(0), uses: None },
                     last_end: None,
                     next: None,
                     planned: 0,

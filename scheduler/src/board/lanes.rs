@@ -66,7 +66,7 @@ pub struct Pick {
     pub job: JobId,
     /// Where the job's route stands.
     pub cursor: RouteCursor,
-    /// How an executor is picked.
+    /// How an executor is picked; the first one if the run names it.
     pub route: RouteStrategy,
     /// The run whose end started this one.
     pub caused_by: Option<RunId>,
@@ -146,11 +146,16 @@ impl Inner {
         Pick {
             attempt: live.run.attempt_ref(),
             job: live.run.job,
+            // Without its job the run goes to nobody in the end, and no turn is to be read for it.
             cursor: self
                 .jobs
                 .get(&live.run.job)
-                .map_or_else(RouteCursor::default, |entry| entry.cursor.clone()),
-            route: live.spec.placement.route,
+                .map_or(RouteCursor { turn: Some(0), uses: None }, |entry| entry.cursor.clone()),
+            // Who names the executor has done the picking, and no route counts it.
+            route: match live.run.extra.as_ref().is_none_or(|e| e.target_executor.is_empty()) {
+                true => live.spec.placement.route,
+                false => RouteStrategy::First,
+            },
             caused_by: live.run.extra.as_ref().and_then(|extra| extra.caused_by),
         }
     }

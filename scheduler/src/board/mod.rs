@@ -16,7 +16,7 @@ mod runs;
 mod shared;
 
 use std::{
-    collections::{BTreeMap, BinaryHeap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -38,7 +38,7 @@ use crate::{
         app::AppSpec,
         ids::{AppId, JobId, PARTITION_COUNT, PartitionId, RunId},
         job::{Job, JobSpec},
-        route::RouteCursor,
+        route::{RouteCursor, Uses},
         run::OpenRun,
     },
     store::ops::{Advance, OpenRuns, PartitionRow},
@@ -76,6 +76,8 @@ struct Inner {
     held: HashSet<JobId>,
     /// Of those, the ones with a run that replaces earlier ones, which is named.
     replacing: HashMap<JobId, RunId>,
+    /// Jobs with planned runs that go by a turn which is not read yet.
+    unread: BTreeSet<JobId>,
 }
 
 /// What an owner loads when it takes partitions.
@@ -87,8 +89,8 @@ pub struct Adoption {
     pub jobs: Vec<Job>,
     /// Their open runs.
     pub open: OpenRuns,
-    /// Where routes stand.
-    pub cursors: Vec<(JobId, RouteCursor)>,
+    /// What routes that count have counted.
+    pub uses: Vec<(JobId, Uses)>,
     /// Newest ends of runs of jobs with a delay.
     pub last_ends: Vec<(JobId, DateTime<Utc>)>,
 }
@@ -103,13 +105,13 @@ impl Board {
             inner.served_until = Some(served);
         }
         let ends: HashMap<_, _> = adoption.last_ends.into_iter().collect();
-        let mut cursors: HashMap<_, _> = adoption.cursors.into_iter().collect();
+        let mut uses: HashMap<_, _> = adoption.uses.into_iter().collect();
         let new: Vec<JobId> = adoption.jobs.iter().map(|job| job.id).collect();
         for job in adoption.jobs {
             let id = job.id;
             inner.put_job(job);
             if let Some(entry) = inner.jobs.get_mut(&id) {
-                entry.cursor = cursors.remove(&id).unwrap_or_default();
+                entry.cursor = RouteCursor { turn: None, uses: uses.remove(&id) };
                 entry.last_end = ends.get(&id).copied();
             }
         }
@@ -208,6 +210,7 @@ impl Board {
         let jobs = &inner.jobs;
         inner.held.retain(|job| jobs.contains_key(job));
         inner.replacing.retain(|job, _| jobs.contains_key(job));
+        inner.unread.retain(|job| jobs.contains_key(job));
         inner.fires.0.retain(|entry| jobs.contains_key(&entry.0.1));
     }
 

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use super::{Board, Inner, Specs};
 use crate::model::{
     ids::{AppId, AttemptRef, JobId, RunId},
-    job::{Job, JobSpec, MisfirePolicy},
+    job::{Job, JobSpec, MisfirePolicy, RouteStrategy},
     route::RouteCursor,
     run::{KillReason, NewRun, OpenRun, RunState, TriggerKind},
 };
@@ -199,7 +199,7 @@ impl Board {
         Some(Sent { run, spec, job })
     }
 
-    /// The store wrote where the routes of these jobs stand.
+    /// Runs were dispatched: so the routes of these jobs stand.
     pub fn turned(&self, cursors: Vec<(JobId, RouteCursor)>) {
         let mut inner = self.inner.lock();
         for (job, cursor) in cursors {
@@ -207,6 +207,22 @@ impl Board {
                 entry.cursor = cursor;
             }
         }
+    }
+
+    /// Whose turn round robin was, as the newest dispatches tell; 0 for jobs that had none.
+    pub fn turns_read(&self, turns: &[(JobId, u64)]) {
+        let mut inner = self.inner.lock();
+        for (job, turn) in turns {
+            inner.unread.remove(job);
+            if let Some(entry) = inner.jobs.get_mut(job) {
+                entry.cursor.turn.get_or_insert(*turn);
+            }
+        }
+    }
+
+    /// Jobs with planned runs whose turn is to be read before these are due, at most `max`.
+    pub fn unread_turns(&self, max: usize) -> Vec<JobId> {
+        self.inner.lock().unread.iter().take(max).copied().collect()
     }
 
     /// Since when the run's attempt has been waiting for an executor.
@@ -346,6 +362,9 @@ impl Inner {
     pub(super) fn put_planned(&mut self, new: NewRun) {
         let Some(entry) = self.jobs.get(&new.job) else { return };
         let spec = entry.job.spec.clone();
+        if spec.placement.route == RouteStrategy::RoundRobin && entry.cursor.turn.is_none() {
+            self.unread.insert(new.job);
+        }
         let created_at = new.due_at;
         let run = OpenRun::queued(new, created_at);
         self.due.0.push(Reverse((run.due_at, run.id)));

@@ -1,4 +1,5 @@
 mod next_fires;
+mod turns;
 
 use std::{sync::Arc, time::Duration};
 

@@ -7,6 +7,7 @@ mod permits;
 mod place;
 mod replace;
 mod split;
+mod turns;
 
 use std::{collections::HashMap, future::Future, sync::Arc};
 
@@ -209,7 +210,8 @@ impl Dispatcher {
 
     /// Writes the dispatch, then sends what was written.
     async fn send(&self, placement: Placement, now: DateTime<Utc>) -> Result<()> {
-        let Placement { runs: placed, cursors } = placement;
+        let uses = placement.uses();
+        let Placement { runs: placed, cursors, .. } = placement;
         let mut rows: Vec<DispatchRow> = placed
             .iter()
             .map(|run| DispatchRow {
@@ -219,7 +221,7 @@ impl Dispatcher {
             })
             .collect();
         rows.sort_unstable_by_key(|row| row.attempt.run);
-        let batch = DispatchBatch { rows, cursors };
+        let batch = DispatchBatch { rows, uses };
         metrics().batch("dispatch", batch.rows.len());
         let here = placed.iter().filter(|run| run.slot.node.is_none());
         let given =
@@ -231,7 +233,7 @@ impl Dispatcher {
                 return Err(fault);
             }
         };
-        self.board.turned(batch.cursors);
+        self.board.turned(cursors);
         let mut refused = Vec::new();
         for Placed { pick, slot } in placed {
             let Some(attempt) = written.get(&pick.attempt.run) else {

@@ -63,7 +63,7 @@ impl Dispatcher {
     ///
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
-    pub(super) async fn place(&self, now: DateTime<Utc>) -> Result<Placement> {
+    pub(super) async fn place_permitted(&self, now: DateTime<Utc>) -> Result<Placement> {
         if self.board.holds_all() || self.board.limits_version() == 0 {
             return Ok(place::place(&self.board, &self.reach, now, &|_, _| true));
         }

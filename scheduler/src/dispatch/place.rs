@@ -1,7 +1,10 @@
 //! Which waiting runs go to which executors: the heads of all lanes in one order, each with the
 //! executor that its route picks, as long as slots and the app's limits allow.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
 
 use chrono::{DateTime, Utc};
 
@@ -12,7 +15,7 @@ use crate::{
     model::{
         ids::{AppId, JobId, RunId},
         job::RouteStrategy,
-        route::RouteCursor,
+        route::{RouteCursor, Uses},
     },
     route::{self, Choice, RouteState},
     store::OWNER_BATCH_MAX,
@@ -29,6 +32,19 @@ pub(super) struct Placed {
 pub(super) struct Placement {
     pub(super) runs: Vec<Placed>,
     pub(super) cursors: Vec<(JobId, RouteCursor)>,
+    /// Jobs whose turn is to be read before anything can be placed.
+    pub(super) unread: Vec<JobId>,
+}
+
+impl Placement {
+    /// What the routes that count have counted.
+    pub(super) fn uses(&self) -> Vec<(JobId, Uses)> {
+        let counts = |run: &&Placed| run.pick.route.counts();
+        let jobs: HashSet<JobId> =
+            self.runs.iter().filter(counts).map(|run| run.pick.job).collect();
+        let counted = self.cursors.iter().filter(|(job, _)| jobs.contains(job));
+        counted.filter_map(|(job, cursor)| Some((*job, cursor.uses.clone()?))).collect()
+    }
 }
 
 /// A lane with the executors that its runs may go to.
@@ -67,9 +83,14 @@ pub(super) fn place(
     for (index, lane) in lanes.iter().enumerate() {
         by_app.entry(lane.key.app).or_default().push(index);
     }
+    let heads = board.heads(&wanted, OWNER_BATCH_MAX);
+    let unread = unread(heads.iter().map(|(_, pick)| pick));
+    if !unread.is_empty() {
+        return Placement { unread, ..Placement::default() };
+    }
     let mut cursors = HashMap::new();
     let mut runs = Vec::new();
-    for (index, pick) in board.heads(&wanted, OWNER_BATCH_MAX) {
+    for (index, pick) in heads {
         let key = &lanes[index].key;
         if allowed(&rooms, key) == 0 || !may(key.app, pick.attempt.run) {
             continue;
@@ -92,7 +113,16 @@ pub(super) fn place(
         };
         runs.push(Placed { pick, slot });
     }
-    Placement { runs: reserve(reach, runs, now), cursors: cursors.into_iter().collect() }
+    let (runs, cursors) = (reserve(reach, runs, now), cursors.into_iter().collect());
+    Placement { runs, cursors, unread }
+}
+
+/// The jobs whose turn is asked for and not known, each once.
+fn unread<'a>(picks: impl Iterator<Item = &'a Pick>) -> Vec<JobId> {
+    let unread = picks
+        .filter(|pick| pick.route == RouteStrategy::RoundRobin)
+        .filter(|pick| pick.cursor.turn.is_none());
+    unread.map(|pick| pick.job).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Lanes whose runs have somewhere to go, with how much the limits of their apps leave.
@@ -157,9 +187,7 @@ impl<'a> Left<'a> {
 
     /// The executor for a run of the lane, and its job's route moved on by it.
     fn choose(&self, pick: &Pick, cursors: &mut HashMap<JobId, RouteCursor>) -> Option<usize> {
-        // Whoever names the executor has done the picking, and no route counts it.
-        let named = !self.key.target.is_empty();
-        let route = if named { RouteStrategy::First } else { pick.route };
+        let route = pick.route;
         let (key, busy_threshold) = match &self.key.demand {
             Demand::Key(key) => (key.as_str(), 0.0),
             Demand::Load(bits) => ("", f32::from_bits(*bits)),

@@ -119,9 +119,14 @@ pub enum RouteStrategy {
 }
 
 impl RouteStrategy {
-    /// Goes by what earlier runs of the job got, which is stored.
+    /// Goes by what earlier runs of the job got.
     pub fn remembers(self) -> bool {
-        matches!(self, Self::RoundRobin | Self::LeastFrequentlyUsed | Self::LeastRecentlyUsed)
+        self == Self::RoundRobin || self.counts()
+    }
+
+    /// Goes by how often, or when, each executor got a run of the job, which is stored.
+    pub fn counts(self) -> bool {
+        matches!(self, Self::LeastFrequentlyUsed | Self::LeastRecentlyUsed)
     }
 }
 

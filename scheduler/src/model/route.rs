@@ -32,14 +32,17 @@ impl From<Use> for (u64, u64, u64) {
     }
 }
 
-/// Where a job's route stands. Written with each dispatch that moves it, so it survives a change of
-/// owner.
+/// The executors that got runs of a job, in order of their rows.
+pub type Uses = Arc<Vec<Use>>;
+
+/// Where a job's route stands. Both outlive an owner: uses are written with each dispatch that moves
+/// them, and the turn is told by the job's newest dispatch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteCursor {
-    /// Row of the executor chosen last by round robin; 0 before the first.
-    pub turn: u64,
-    /// Uses in order of their rows; None for the routes that don't count.
-    pub uses: Option<Arc<Vec<Use>>>,
+    /// Row of the executor chosen last by round robin, 0 before the first; None: not read yet.
+    pub turn: Option<u64>,
+    /// None for the routes that don't count.
+    pub uses: Option<Uses>,
 }
 
 impl RouteCursor {

@@ -152,7 +152,7 @@ impl Bench {
             executor: origin.executor.clone(),
             session_epoch: epoch,
         };
-        let batch = Dispatch { rows: vec![row], cursors: Vec::new() };
+        let batch = Dispatch { rows: vec![row], uses: Vec::new() };
         let sent = self.store.dispatch(&batch, self.clock.now()).await.expect("dispatches");
         let command = RunCommand {
             r#ref: Some(wire::to_ref(sent[0])),

@@ -41,7 +41,7 @@ mod tests {
         ] {
             let uses = counts.iter().zip([10, 20, 30, 40]);
             let uses = uses.filter_map(|(count, row)| Some(Use { row, count: (*count)?, last: 1 }));
-            let cursor = RouteCursor { turn: 0, uses: Some(Arc::new(uses.collect())) };
+            let cursor = RouteCursor { turn: None, uses: Some(Arc::new(uses.collect())) };
             assert_eq!(pick(&free(&slots), &cursor), expected, "{slots:?} {counts:?}");
         }
     }

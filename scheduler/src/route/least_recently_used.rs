@@ -30,7 +30,7 @@ mod tests {
         ] {
             let uses = lasts.iter().zip([10, 20, 30, 40]);
             let uses = uses.filter_map(|(last, row)| Some(Use { row, count: 1, last: (*last)? }));
-            let cursor = RouteCursor { turn: 0, uses: Some(Arc::new(uses.collect())) };
+            let cursor = RouteCursor { turn: None, uses: Some(Arc::new(uses.collect())) };
             assert_eq!(pick(&free(&slots), &cursor), expected, "{slots:?} {lasts:?}");
         }
     }

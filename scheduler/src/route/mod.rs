@@ -59,7 +59,7 @@ pub struct RouteState<'a> {
 /// Picks one of `choices`, which are ordered by row; `None` when the run must wait.
 pub fn pick(route: RouteStrategy, choices: &[Choice<'_>], state: RouteState<'_>) -> Option<usize> {
     match route {
-        RouteStrategy::RoundRobin => round_robin::pick(choices, state.cursor.turn),
+        RouteStrategy::RoundRobin => round_robin::pick(choices, state.cursor.turn.unwrap_or(0)),
         RouteStrategy::Random => random::pick(choices, state.random),
         RouteStrategy::First => first::pick(choices),
         RouteStrategy::Last => last::pick(choices),
@@ -81,7 +81,7 @@ pub fn note(
 ) -> bool {
     let row = choices[chosen].key();
     match route {
-        RouteStrategy::RoundRobin => cursor.turn = row,
+        RouteStrategy::RoundRobin => cursor.turn = Some(row),
         RouteStrategy::LeastFrequentlyUsed | RouteStrategy::LeastRecentlyUsed => {
             let floor = least_frequently_used::floor(choices, cursor);
             cursor.count(row, choices.iter().map(Choice::key), floor);
@@ -113,7 +113,7 @@ mod testing {
     }
 
     pub(super) fn go(route: RouteStrategy, choices: &[Choice<'_>], random: f64) -> Option<usize> {
-        let cursor = RouteCursor { turn: 20, uses: None };
+        let cursor = RouteCursor { turn: Some(20), uses: None };
         let state = RouteState { cursor: &cursor, key: "job", busy_threshold: 0.0, random };
         pick(route, choices, state)
     }
@@ -152,7 +152,7 @@ mod tests {
         assert!(!note(R::Random, &choices, 1, &mut cursor));
         assert_eq!(cursor, RouteCursor::default());
         assert!(note(R::RoundRobin, &choices, 1, &mut cursor));
-        assert_eq!((cursor.turn, &cursor.uses), (20, &None));
+        assert_eq!((cursor.turn, &cursor.uses), (Some(20), &None));
         assert!(note(R::LeastRecentlyUsed, &choices, 0, &mut cursor));
         assert_eq!(cursor.of(10).map(|used| (used.count, used.last)), Some((1, 1)));
     }

@@ -38,7 +38,7 @@ mod tests {
         let all = free(&[1, 1, 1, 1]);
         let (mut counts, mut cursor) = ([0; 4], RouteCursor::default());
         for _ in 0..4_000 {
-            let chosen = pick(&all, cursor.turn).expect("all are free");
+            let chosen = pick(&all, cursor.turn.unwrap_or(0)).expect("all are free");
             note(RouteStrategy::RoundRobin, &all, chosen, &mut cursor);
             counts[chosen] += 1;
         }

@@ -23,6 +23,7 @@ pub mod log_chunk;
 pub mod ops;
 pub mod permits;
 pub mod postgres;
+pub mod routes;
 pub mod schedules;
 pub mod sqlite;
 
@@ -49,6 +50,7 @@ pub use schedules::{BACKFILL_RUNS_MAX, ScheduleStore};
 pub use cluster::ClusterStore;
 pub use families::FamilyStore;
 pub use permits::PermitStore;
+pub use routes::RouteStore;
 
 /// Rows in one batch of an owner's statement: keeps a plan from delaying a dispatch by over 2 ms.
 pub const OWNER_BATCH_MAX: usize = 256;
@@ -153,7 +155,14 @@ pub enum Topic {
 /// The store. All methods are safe to call from many tasks at once.
 #[async_trait]
 pub trait Store:
-    AlarmStore + AuditStore + ClusterStore + FamilyStore + IdentityStore + PermitStore + ScheduleStore
+    AlarmStore
+    + AuditStore
+    + ClusterStore
+    + FamilyStore
+    + IdentityStore
+    + PermitStore
+    + RouteStore
+    + ScheduleStore
 {
     // ---- system ------------------------------------------------------------------------------
 
@@ -238,8 +247,8 @@ pub trait Store:
     async fn plan(&self, plan: &Plan, now: DateTime<Utc>) -> Result<Planned>;
 
     /// Owner: QUEUED → DISPATCHED for the rows that are still QUEUED with the given fence; writes
-    /// executor, session and fence + 1, and the routes' cursors, in one transaction. Returns the
-    /// refs that may be sent; nothing else may.
+    /// executor, session and fence + 1, and what routes count, in one transaction. Returns the refs
+    /// that may be sent; nothing else may.
     async fn dispatch(&self, batch: &Dispatch, now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
 
     /// Owner: RETRY_WAIT → QUEUED with the next attempt for those still waiting. Returns them.
@@ -248,9 +257,6 @@ pub trait Store:
         runs: &[AttemptRef],
         now: DateTime<Utc>,
     ) -> Result<Vec<AttemptRef>>;
-
-    /// Where the jobs' routes stand, for those that ever remembered anything.
-    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, RouteCursor)>>;
 
     // ---- changes of runs, guarded by state and fence -----------------------------------------
 

@@ -18,7 +18,7 @@ use crate::model::{
     shards::Tally,
 };
 
-pub use crate::model::{route::RouteCursor, run::NewRun};
+pub use crate::model::{route::Uses, run::NewRun};
 pub use alarms::*;
 pub use entities::*;
 pub use follow::*;
@@ -159,8 +159,8 @@ pub struct DispatchRow {
 pub struct Dispatch {
     /// The runs.
     pub rows: Vec<DispatchRow>,
-    /// Where the routes of their jobs stand after these runs; only of routes that remember.
-    pub cursors: Vec<(JobId, RouteCursor)>,
+    /// What the routes of their jobs have counted after these runs; only of routes that count.
+    pub uses: Vec<(JobId, Uses)>,
 }
 
 /// An acknowledged attempt.

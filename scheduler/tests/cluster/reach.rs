@@ -1,10 +1,14 @@
 //! A run goes to whatever executor its owner picks, at whatever node that is connected.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use clawjob_proto::v1::{
     Job, ListRunLogsRequest, Outcome, OverlapPolicy, Payload, RunState, Schedule, schedule::Trigger,
 };
+use nix::sys::signal::Signal;
 
 use crate::{
     ledger,
@@ -81,6 +85,49 @@ async fn x53_round_robin_over_three_nodes_gives_each_executor_its_exact_share() 
         let own = count - before.get(executor).copied().unwrap_or(0);
         assert!(own.abs_diff(RUNS / 4) <= 1, "{counts:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn x53_round_robin_goes_on_at_the_next_owner_where_a_dead_one_was() {
+    const JOBS: usize = 8;
+    // Two shares of one more than there are executors: begun anew, one of these got four of ten.
+    const RUNS: usize = 5;
+    let cluster = Cluster::start(2).await;
+    let mut executors = Vec::new();
+    for index in 0..4 {
+        executors.push(cluster.executor(&format!("e{index}"), 500, &[0]));
+        cluster.connected(&format!("e{index}")).await;
+    }
+    cluster.balanced(2).await;
+    let mut jobs = cluster.jobs(0).await;
+    for job in 0..JOBS {
+        ledger::create_job(&mut jobs, APP, &format!("j{job}"), note(0)).await;
+        // Its owner has heard of all four when a run reached each.
+        for index in 0..4 {
+            let run = cluster.trigger(0, &format!("j{job}"), &format!("e{index}")).await;
+            cluster.ended(0, &run).await;
+        }
+    }
+    let mut started = 4 * JOBS;
+    for half in 0..2 {
+        for _ in 0..RUNS {
+            for job in 0..JOBS {
+                stage::trigger(&mut jobs, &format!("j{job}"), "").await;
+            }
+        }
+        started += RUNS * JOBS;
+        ledger::wait_for("all runs", || cluster.ledger.len() == started).await;
+        if half == 0 {
+            cluster.signal(1, Signal::SIGKILL);
+        }
+    }
+    let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for execution in cluster.ledger.all() {
+        *counts.entry((execution.job, execution.executor)).or_default() += 1;
+    }
+    assert_eq!(counts.len(), 4 * JOBS);
+    // Besides the one that was named.
+    assert!(counts.values().all(|count| (3..=4).contains(count)), "{counts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,8 @@
 //! Dispatch, acks, and the way back from a retry's wait.
 
-use std::sync::Arc;
-
 use clawjob_scheduler::{
     model::{
         ids::AttemptRef,
-        route::{RouteCursor, Use},
         run::{RunState, TriggerKind},
     },
     store::ops::{Ack, EndAnswer, EndRun, StateSet},
@@ -55,39 +52,6 @@ pub(crate) async fn a_run_that_was_canceled_first_is_not_dispatched(f: &Fixture)
     batch.rows.extend(to_e1(other).rows);
     let sent = f.store.dispatch(&batch, at(11)).await.expect("a dispatch");
     assert_eq!(sent, [AttemptRef { fence: 1, ..other }], "the other run is sent all the same");
-}
-
-pub(crate) async fn a_later_cursor_replaces_the_earlier(f: &Fixture) {
-    let (one, other) = (f.job("a").await, f.job("b").await);
-    let mut cursor = RouteCursor::default();
-    for second in [11, 12] {
-        cursor.turn += 1;
-        cursor.count(7, [7].into_iter(), 0);
-        cursor.count(3, [3].into_iter(), 40);
-        let mut batch = to_e1(f.planned(&one, at(second)).await);
-        batch.cursors = vec![(one.id, cursor.clone())];
-        f.store.dispatch(&batch, at(second)).await.expect("a dispatch");
-    }
-    let cursors = f.store.load_cursors(&[one.id, other.id]).await.expect("cursors");
-    let uses = vec![Use { row: 3, count: 42, last: 4 }, Use { row: 7, count: 2, last: 3 }];
-    assert_eq!(cursors, [(one.id, RouteCursor { turn: 2, uses: Some(Arc::new(uses)) })]);
-    let mut batch = to_e1(f.planned(&one, at(13)).await);
-    batch.cursors = vec![(one.id, RouteCursor { turn: 9, uses: None })];
-    f.store.dispatch(&batch, at(13)).await.expect("a dispatch");
-    let cursors = f.store.load_cursors(&[one.id]).await.expect("cursors");
-    assert_eq!(cursors, [(one.id, RouteCursor { turn: 9, uses: None })]);
-}
-
-pub(crate) async fn uses_that_can_t_be_read_are_counted_anew(f: &Fixture) {
-    let job = f.job("a").await;
-    let mut cursor = RouteCursor { turn: 5, uses: None };
-    cursor.count(7, [7].into_iter(), 0);
-    let mut batch = to_e1(f.planned(&job, at(11)).await);
-    batch.cursors = vec![(job.id, cursor)];
-    f.store.dispatch(&batch, at(11)).await.expect("a dispatch");
-    f.sql("UPDATE route_cursor SET uses = '{\"odd\": 1}'").await;
-    let cursors = f.store.load_cursors(&[job.id]).await.expect("cursors");
-    assert_eq!(cursors, [(job.id, RouteCursor { turn: 5, uses: None })]);
 }
 
 pub(crate) async fn a_retry_wakes_once_and_as_the_next_attempt(f: &Fixture) {

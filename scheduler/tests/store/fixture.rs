@@ -220,7 +220,7 @@ pub(crate) fn to_e1(attempt: AttemptRef) -> Dispatch {
 /// A dispatch of one run to an executor, session 1.
 pub(crate) fn on(executor: &str, attempt: AttemptRef) -> Dispatch {
     let row = DispatchRow { attempt, executor: executor.into(), session_epoch: 1 };
-    Dispatch { rows: vec![row], cursors: Vec::new() }
+    Dispatch { rows: vec![row], uses: Vec::new() }
 }
 
 /// A request to stop.

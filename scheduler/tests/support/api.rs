@@ -109,7 +109,7 @@ impl World {
         let open = self.store.open_runs(&[id]).await.expect("reads");
         let attempt = open.first().expect("open").attempt_ref();
         let row = DispatchRow { attempt, executor: "host-1".into(), session_epoch: 1 };
-        let batch = Dispatch { rows: vec![row], cursors: Vec::new() };
+        let batch = Dispatch { rows: vec![row], uses: Vec::new() };
         let sent = self.store.dispatch(&batch, self.now()).await.expect("dispatches");
         let attempt = *sent.first().expect("sent");
         let by = ExecutorRef { app: open[0].app, name: "host-1".into() };

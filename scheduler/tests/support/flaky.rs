@@ -27,7 +27,8 @@ use clawjob_scheduler::{
         shards::Split,
     },
     store::{
-        ClusterStore, FamilyStore, PermitStore, Result, ScheduleStore, Store, StoreError, Topic,
+        ClusterStore, FamilyStore, PermitStore, Result, RouteStore, ScheduleStore, Store,
+        StoreError, Topic,
         alarms::AlarmStore,
         audit::{AuditQuery, AuditStore},
         cluster::{Hand, Handed, Peer, SessionLoad, Survey},
@@ -129,6 +130,12 @@ forward! {
 }
 
 forward! {
+    impl RouteStore {}
+    async fn load_uses(&self, jobs: &[JobId]) -> Result<Vec<(JobId, Uses)>>;
+    async fn last_dispatches(&self, jobs: &[JobId], now: DateTime<Utc>) -> Result<Vec<(JobId, u64)>>;
+}
+
+forward! {
     impl FamilyStore {}
     async fn split_run(&self, parent: AttemptRef, split: &Split, now: DateTime<Utc>) -> Result<bool>;
     async fn start_parents(&self, parents: &[(RunId, DateTime<Utc>)]) -> Result<()>;
@@ -176,7 +183,6 @@ forward! {
     async fn plan(&self, plan: &Plan, now: DateTime<Utc>) -> Result<Planned>;
     async fn dispatch(&self, batch: &Dispatch, now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
     async fn wake_retries(&self, runs: &[AttemptRef], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
-    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, RouteCursor)>>;
     async fn ack_runs(&self, acks: &[Ack]) -> Result<Vec<AttemptRef>>;
     async fn end_runs(&self, ends: &[EndRun], now: DateTime<Utc>) -> Result<Vec<EndAnswer>>;
     async fn put_back(&self, runs: &[PutBack], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;

@@ -13,12 +13,11 @@ use crate::{
     model::{
         ids::{JobId, PartitionId, RunId},
         job::Job,
-        route::Use,
         run::OpenRun,
     },
     store::{
         Result,
-        ops::{InboxBatch, OpenRuns, RevisionSpec, RouteCursor, RunScope},
+        ops::{InboxBatch, OpenRuns, RevisionSpec, RunScope},
     },
 };
 
@@ -175,22 +174,4 @@ pub(super) async fn show_next_fires(
     next.sort_unstable_by_key(|(job, _)| *job);
     let (jobs, times): (Vec<i64>, Vec<_>) = next.iter().map(|(job, at)| (job.0, *at)).unzip();
     execute(&store.hot().await?, sql, &[&jobs, &times]).await.map(|_| ())
-}
-
-pub(super) async fn load_cursors(
-    store: &PostgresStore,
-    jobs: &[JobId],
-) -> Result<Vec<(JobId, RouteCursor)>> {
-    let sql = "SELECT c.job_id, c.cursor, c.uses::text FROM unnest($1::bigint[]) AS w (id)
-        JOIN route_cursor c ON c.job_id = w.id";
-    let ids: Vec<i64> = jobs.iter().map(|job| job.0).collect();
-    let found = query(&store.hot().await?, sql, &[&ids]).await?;
-    let cursors = found.iter().map(|row| {
-        let mut row = Reader::new(row);
-        let (job, turn) = (JobId(row.get()?), row.number()?);
-        // Uses that can't be read are counted anew: they must not keep the job from running.
-        let uses = row.json_opt::<Vec<Use>>().ok().flatten().map(Arc::new);
-        Ok((job, RouteCursor { turn, uses }))
-    });
-    cursors.collect()
 }

@@ -33,6 +33,7 @@ mod permits;
 mod prune;
 mod put_back;
 mod requests;
+mod routes;
 mod rows;
 mod runs;
 mod schedules;
@@ -273,10 +274,6 @@ impl Store for PostgresStore {
         now: DateTime<Utc>,
     ) -> Result<Vec<AttemptRef>> {
         owner::wake_retries(self, runs, now).await
-    }
-
-    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, RouteCursor)>> {
-        load::load_cursors(self, jobs).await
     }
 
     async fn ack_runs(&self, acks: &[Ack]) -> Result<Vec<AttemptRef>> {

@@ -15,7 +15,7 @@ use crate::{
     },
     store::{
         OWNER_BATCH_MAX, Result, StoreError, Topic,
-        ops::{Advance, Dispatch, Plan, Planned, RouteCursor},
+        ops::{Advance, Dispatch, Plan, Planned, Uses},
     },
 };
 
@@ -252,9 +252,8 @@ const DISPATCH: &str = "WITH sent AS (
         INSERT INTO run_event (at, changed) SELECT $6, array_agg(id) FROM sent HAVING count(*) > 0
     ), turned AS (
         INSERT INTO route_cursor AS c (job_id, cursor, uses)
-        SELECT w.job_id, w.cursor, w.uses::jsonb
-        FROM unnest($8::bigint[], $9::bigint[], $10::text[]) AS w (job_id, cursor, uses)
-        ON CONFLICT (job_id) DO UPDATE SET cursor = excluded.cursor, uses = excluded.uses
+        SELECT w.job_id, 0, w.uses::jsonb FROM unnest($8::bigint[], $9::text[]) AS w (job_id, uses)
+        ON CONFLICT (job_id) DO UPDATE SET uses = excluded.uses
     )
     SELECT id, attempt, fence FROM sent";
 
@@ -268,7 +267,7 @@ pub(super) async fn dispatch(
     let refs = Refs::of(rows.iter().map(|row| row.attempt));
     let executors: Vec<&str> = rows.iter().map(|row| &*row.executor).collect();
     let epochs: Vec<i64> = rows.iter().map(|row| big(row.session_epoch)).collect();
-    let cursors = Cursors::of(&batch.cursors)?;
+    let counted = Counted::of(&batch.uses)?;
     let held = store.pen.partitions();
     let sent = store
         .pen
@@ -282,9 +281,8 @@ pub(super) async fn dispatch(
                 &epochs,
                 &now,
                 &held,
-                &cursors.jobs,
-                &cursors.turns,
-                &cursors.uses,
+                &counted.jobs,
+                &counted.uses,
             ],
         )
         .await?;
@@ -294,25 +292,23 @@ pub(super) async fn dispatch(
     sent.iter().map(attempt_ref).collect()
 }
 
-/// Where routes stand, column by column.
+/// What routes have counted, column by column.
 #[derive(Default)]
-struct Cursors {
+struct Counted {
     jobs: Vec<i64>,
-    turns: Vec<i64>,
-    uses: Vec<Option<String>>,
+    uses: Vec<String>,
 }
 
-impl Cursors {
+impl Counted {
     /// A row may be written once in a statement: the last word on a job counts.
-    fn of(cursors: &[(JobId, RouteCursor)]) -> Result<Self> {
-        let mut sorted: Vec<_> = cursors.iter().rev().collect();
+    fn of(uses: &[(JobId, Uses)]) -> Result<Self> {
+        let mut sorted: Vec<_> = uses.iter().rev().collect();
         sorted.sort_by_key(|(job, _)| *job);
         sorted.dedup_by_key(|(job, _)| *job);
         let mut columns = Self::default();
-        for (job, cursor) in sorted {
+        for (job, uses) in sorted {
             columns.jobs.push(job.0);
-            columns.turns.push(big(cursor.turn));
-            columns.uses.push(cursor.uses.as_deref().map(to_json).transpose()?);
+            columns.uses.push(to_json(&**uses)?);
         }
         Ok(columns)
     }

@@ -26,6 +26,7 @@ mod owner;
 mod past;
 mod prune;
 mod readers;
+mod routes;
 mod rows;
 mod runs;
 mod schedules;
@@ -227,11 +228,6 @@ impl Store for SqliteStore {
     ) -> Result<Vec<AttemptRef>> {
         let runs = runs.to_vec();
         self.writer.write(move |tx| owner::wake_retries(tx, &runs, now)).await
-    }
-
-    async fn load_cursors(&self, jobs: &[JobId]) -> Result<Vec<(JobId, RouteCursor)>> {
-        let jobs = jobs.to_vec();
-        self.readers.read(move |conn| owner::load_cursors(conn, &jobs)).await
     }
 
     async fn ack_runs(&self, acks: &[Ack]) -> Result<Vec<AttemptRef>> {

@@ -7,24 +7,18 @@ use rusqlite::{Connection, params};
 
 use super::{
     calendars, nodes,
-    rows::{
-        self, JOB, OPEN_RUN, count, counted, from_json, from_json_opt, get_run_id, json, number, us,
-    },
+    rows::{self, JOB, OPEN_RUN, count, from_json, get_run_id, json, number, us},
     writer::{Tx, all, find},
 };
 use crate::{
     model::{
         ids::{AttemptRef, JobId, PartitionId, RunId},
         job::{Job, JobSpec},
-        route::Use,
         run::{OpenRun, RunState, Skip},
     },
     store::{
         Result,
-        ops::{
-            Dispatch, InboxBatch, NewRun, OpenRuns, Plan, Planned, RevisionSpec, RouteCursor,
-            RunScope,
-        },
+        ops::{Dispatch, InboxBatch, NewRun, OpenRuns, Plan, Planned, RevisionSpec, RunScope},
     },
 };
 
@@ -290,12 +284,11 @@ pub(super) fn dispatch(
             tx.changed(run);
         }
     }
-    for (job, cursor) in &batch.cursors {
-        let uses = cursor.uses.as_deref().map(json).transpose()?;
+    for (job, uses) in &batch.uses {
         tx.execute(
-            "INSERT INTO route_cursor (job_id, cursor, uses) VALUES (?1, ?2, ?3)
-             ON CONFLICT (job_id) DO UPDATE SET cursor = excluded.cursor, uses = excluded.uses",
-            params![job.0, count(cursor.turn), uses],
+            "INSERT INTO route_cursor (job_id, cursor, uses) VALUES (?1, 0, ?2)
+             ON CONFLICT (job_id) DO UPDATE SET uses = excluded.uses",
+            params![job.0, json(&**uses)?],
         )?;
     }
     Ok(sent)
@@ -322,19 +315,4 @@ pub(super) fn wake_retries(
         }
     }
     Ok(woken)
-}
-
-/// Where the jobs' routes stand. Uses that can't be read are counted anew: they must not keep the
-/// job from running.
-pub(super) fn load_cursors(conn: &Connection, jobs: &[JobId]) -> Result<Vec<(JobId, RouteCursor)>> {
-    let mut cursors = Vec::new();
-    for job in jobs {
-        let sql = "SELECT cursor, uses FROM route_cursor WHERE job_id = ?1";
-        let cursor = find(conn, sql, [job.0], |row| {
-            let uses = from_json_opt::<Vec<Use>>(row, 1).ok().flatten().map(Arc::new);
-            Ok(RouteCursor { turn: counted(row.get(0)?), uses })
-        })?;
-        cursors.extend(cursor.map(|cursor| (*job, cursor)));
-    }
-    Ok(cursors)
 }

@@ -1,0 +1,59 @@
+//! Whose turn it is, where nobody remembers.
+//!
+//! The turn of round robin is written nowhere: it is kept in memory, and to a new owner the job's
+//! newest dispatch tells it, before the job's next run is sent.
+
+use chrono::{DateTime, Utc};
+
+use super::{Dispatcher, place::Placement};
+use crate::{
+    model::ids::JobId,
+    store::{OWNER_BATCH_MAX, Result},
+};
+
+/// Jobs whose turn is read ahead in one round, which some milliseconds are enough for.
+const READ_AHEAD: usize = 64;
+
+impl Dispatcher {
+    /// Reads turns of jobs whose runs are planned, so that nothing is to be read when these fall due.
+    /// Returns whether more are to be read.
+    ///
+    /// # Errors
+    /// The store's; after any, the partitions must be taken anew.
+    pub async fn read_ahead(&self, now: DateTime<Utc>) -> Result<bool> {
+        let jobs = self.board.unread_turns(READ_AHEAD);
+        if !jobs.is_empty() {
+            self.read_turns(&jobs, now).await?;
+        }
+        Ok(jobs.len() == READ_AHEAD)
+    }
+
+    /// Finds executors for waiting runs. Turns that are not known are read first, once for each job,
+    /// so this comes to an end.
+    ///
+    /// # Errors
+    /// The store's; after any, the partitions must be taken anew.
+    pub(super) async fn place(&self, now: DateTime<Utc>) -> Result<Placement> {
+        loop {
+            let placement = self.place_permitted(now).await?;
+            if placement.unread.is_empty() {
+                return Ok(placement);
+            }
+            self.read_turns(&placement.unread, now).await?;
+        }
+    }
+
+    /// Reads the turns of jobs, given in order.
+    async fn read_turns(&self, jobs: &[JobId], now: DateTime<Utc>) -> Result<()> {
+        for jobs in jobs.chunks(OWNER_BATCH_MAX) {
+            let mut turns: Vec<_> = jobs.iter().map(|job| (*job, 0)).collect();
+            for (job, executor) in self.store.last_dispatches(jobs, now).await? {
+                if let Ok(index) = turns.binary_search_by_key(&job, |(job, _)| *job) {
+                    turns[index].1 = executor;
+                }
+            }
+            self.board.turns_read(&turns);
+        }
+        Ok(())
+    }
+}
