@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clawjob_scheduler::{
     model::{
-        ids::{PartitionId, RunId},
+        ids::{JobId, PartitionId, RunId},
         job::Job,
         run::{NewRun, TriggerKind},
     },
@@ -262,6 +262,27 @@ async fn other_nodes_hear_of_what_was_committed() {
     assert!(matches!(topic, Topic::Jobs(_)), "{topic:?}");
     one.close().await;
     two.close().await;
+}
+
+#[tokio::test]
+async fn events_are_told_in_the_order_of_transaction_numbers_of_any_length() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    let ids = [9, 10, 11].map(|second| RunId::scheduled(JobId(1), at(second)));
+    for (tx, id) in [9, 10, 11].iter().zip(ids) {
+        let sql = format!(
+            "INSERT INTO run_event (tx, at, changed) VALUES ('{tx}', now(), ARRAY['{}'::uuid])",
+            id.to_uuid()
+        );
+        schema.connect().await.batch_execute(&sql).await.expect("an event");
+    }
+    let mut cursor = EventCursor { tx: 0, seq: 0 };
+    for id in ids {
+        let page = store.run_events(Some(cursor), 1).await.expect("a page");
+        assert_eq!(page.changed, [id]);
+        cursor = page.cursor;
+    }
+    store.close().await;
 }
 
 #[tokio::test]

@@ -57,8 +57,10 @@ pub(super) async fn run_events(
     if after < floor || after.tx > horizon.tx {
         return Err(StoreError::NotFound("the place in the event log".to_owned()));
     }
-    let sql = "SELECT tx::text, seq, changed, deleted FROM run_event
-        WHERE (tx, seq) > ($1::text::xid8, $2) AND tx < $3::text::xid8 ORDER BY tx, seq LIMIT $4";
+    // A plain `tx` would be the text in front, by which 10 comes before 9.
+    let sql = "SELECT e.tx::text, e.seq, e.changed, e.deleted FROM run_event e
+        WHERE (e.tx, e.seq) > ($1::text::xid8, $2) AND e.tx < $3::text::xid8
+        ORDER BY e.tx, e.seq LIMIT $4";
     let (from, seq) = (after.tx.to_string(), i64::try_from(after.seq).unwrap_or(i64::MAX));
     let found =
         query(&client, sql, &[&from, &seq, &horizon.tx.to_string(), &i64::from(limit)]).await?;
