@@ -638,7 +638,7 @@ async fn a_frame_larger_than_welcome_allows_ends_its_session_with_a_word() {
     let max = usize::try_from(welcome.max_frame_bytes).unwrap();
     let progress = |bytes| {
         let message = "x".repeat(bytes);
-        Up::Progress(clawjob_proto::v1::Progress { message, ..Default::default() })
+        Up::Progress(Progress { message, ..Default::default() })
     };
     client.send(progress(max - 64)).await;
     client.send(progress(max + 1)).await;

@@ -2,6 +2,7 @@
 
 use clawjob_scheduler::{
     model::{
+        executor::ExecutorRef,
         ids::AttemptRef,
         run::{CODE_SHUTDOWN, KillReason, Outcome, RunRecord, RunState},
     },
@@ -163,7 +164,8 @@ pub(crate) async fn a_run_given_back_twice_then_retried_shows_each_executor(f: &
     let end = AttemptEnd { outcome: Some(Outcome::Lost), ..AttemptEnd::default() };
     let how = PutBackHow::NextAttempt { end, lost: true };
     f.store.put_back(&[PutBack { how, ..retry_later(sent) }], at(60)).await.expect("back");
-    let late = LateResult { attempt: sent, outcome: Outcome::Succeeded };
+    let by = ExecutorRef { name: "e3".into(), ..f.e1() };
+    let late = LateResult { attempt: sent, by, outcome: Outcome::Succeeded };
     f.store.record_late(&[late]).await.expect("noted");
     let record = f.store.get_run(sent.run).await.expect("the run");
     let (stopped, lost) = (Some(Outcome::Canceled), Some(Outcome::Lost));
