@@ -10,7 +10,10 @@ use chrono::{DateTime, Utc};
 use http::HeaderMap;
 use rustls_pki_types::CertificateDer;
 
-use super::status::{ApiError, ApiResult};
+use super::{
+    convert::names::shorten,
+    status::{ApiError, ApiResult},
+};
 use crate::model::principal::{Grant, Role, SignIn, Token, User};
 
 /// App name of a grant that holds in every app.
@@ -237,9 +240,10 @@ pub(super) fn role_missing(role: Role, app: &str) -> ApiError {
     let message = match app {
         EVERY_APP => format!("needs the role {word} in all apps (*)"),
         "" => format!("needs the role {word} in some app"),
-        app => format!("needs the role {word} in apps/{app}"),
+        app => format!("needs the role {word} in apps/{}", shorten(app)),
     };
-    ApiError::denied(message).with("role", word).with("app", app)
+    // What names no app may be of any length, and an error travels in headers.
+    ApiError::denied(message).with("role", word).with("app", shorten(app))
 }
 
 /// The role's name as the contract has it, without its prefix.
@@ -283,6 +287,14 @@ mod tests {
             revoked_at: None,
             last_used_at: None,
         }))
+    }
+
+    #[test]
+    fn a_name_of_any_length_makes_an_error_that_fits_into_headers() {
+        let refused = caller(&[]).require(Role::Admin, &"x".repeat(100_000)).expect_err("refused");
+        let status = tonic::Status::from(refused);
+        assert!(status.message().len() < 200, "{}", status.message());
+        assert!(status.details().len() < 400, "{}", status.details().len());
     }
 
     #[test]

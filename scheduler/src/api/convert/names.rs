@@ -255,7 +255,7 @@ fn bad_id<T>(field: &str, what: &str, id: &str, bad: &mut Violations) -> Option<
 }
 
 /// Repeats at most so much of a caller's text in a message.
-fn shorten(text: &str) -> String {
+pub fn shorten(text: &str) -> String {
     const SHOWN_MAX: usize = 80;
     let mut shown: String = text.chars().take(SHOWN_MAX).collect();
     if shown.len() < text.len() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Datelike, TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest, Sha256};
 
 use super::allow::Allow;
@@ -19,6 +19,9 @@ use crate::model::calendar::Calendars;
 /// Closed stretches that one search passes. A schedule whose only day a calendar shuts out each
 /// week needs some 4,000 to reach the last year; each takes a microsecond or so.
 const CLOSED_STEPS_MAX: usize = 20_000;
+
+/// The first second after [`LAST_YEAR`], 2101-01-01T00:00:00Z: a year is dear to compute for each fire.
+const AFTER_LAST_YEAR: i64 = 4_133_980_800;
 
 /// A checked schedule. Immutable and free of the job, so that equal schedules can share one.
 #[derive(Debug, Clone)]
@@ -98,7 +101,7 @@ pub(super) fn compile(
 /// Whether schedules still fire then: one that went on for ever would come to instants that neither
 /// the contract nor a database can say, and be searched for without end where calendars are closed.
 fn in_time(at: &DateTime<Utc>) -> bool {
-    at.year() <= LAST_YEAR
+    at.timestamp() < AFTER_LAST_YEAR
 }
 
 fn plan(trigger: &Trigger) -> Result<Plan, Vec<ScheduleError>> {
