@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -110,22 +111,25 @@ def test_timeouts_and_kills_are_as_with_a_scheduler(function: object) -> None:
     assert run.failure.message == "the job was deleted"
 
 
-async def deaf_async() -> None:
-    for _ in range(3):
-        try:
-            await asyncio.sleep(0.5)
-        except asyncio.CancelledError:
-            continue
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_deaf_handler_is_abandoned(is_async: bool) -> None:
+    began = threading.Event()
 
+    def deaf() -> None:
+        began.set()
+        time.sleep(2)
 
-def deaf() -> None:
-    time.sleep(0.5)
+    async def deaf_async() -> None:
+        began.set()
+        for _ in range(3):
+            try:
+                await asyncio.sleep(2)
+            except asyncio.CancelledError:
+                continue
 
-
-@pytest.mark.parametrize("function", [deaf, deaf_async])
-def test_a_deaf_handler_is_abandoned(function: object) -> None:
-    assert callable(function)
-    run = run_handler(function, stop=StopReason.USER, kill_grace=0.02)
+    function = deaf_async if is_async else deaf
+    # One that has not begun is not deaf: it is stopped.
+    run = run_handler(function, stop=StopReason.USER, stop_after=began.wait, kill_grace=0.02)
     assert run.failure is not None
     assert run.failure.code == "ABANDONED"
 
