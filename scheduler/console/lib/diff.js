@@ -3,7 +3,7 @@ import { textOf } from "./payload.js";
 
 /** What is no setting of a job, or says nothing of a change. */
 const LEFT_OUT = new Set(["name", "etag", "revision", "createTime", "updateTime", "nextFireTime",
-  "lastRun", "problem", "updateBy", "state", "pauseUntilTime"]);
+  "nextDueTime", "lastRun", "problem", "updateBy", "state", "pauseUntilTime", "pauseReason"]);
 
 /**
  * The settings of a job as paths and values.
