@@ -22,6 +22,7 @@ use crate::{
     model::{
         follow::Follow,
         ids::RunId,
+        job::Job,
         run::{KillReason, NewRun, RunExtra, RunRecord, RunState, TriggerKind},
         shards::{Part, SHARDS_MAX},
     },
@@ -93,15 +94,7 @@ impl RunsService {
             let why = "it has not ended; wait for its end or cancel it before you run it again";
             return Err(ApiError::precondition("RUN_NOT_ENDED", "RUN_STATE", &request.name, why));
         }
-        let job_name = names::job(&before.app_name, &before.job_name);
-        let deleted = |why| ApiError::precondition("JOB_DELETED", "JOB", &job_name, why);
-        let gone = || deleted("its job was deleted, and its runs can't be run again");
-        let job = match self.api.store.get_job(&before.app_name, &before.job_name).await {
-            Ok(job) if job.id == before.run.job => job,
-            Ok(_) => return Err(deleted("its job was deleted; another one has its name now")),
-            Err(StoreError::NotFound(_)) => return Err(gone()),
-            Err(fault) => return Err(fault.into()),
-        };
+        let job = self.job_of(&before).await?;
         let params = match params {
             Some(params) => Some(params),
             None => self.params_of(&before, job.revision).await?,
@@ -135,12 +128,22 @@ impl RunsService {
         let created = self.api.store.create_run(&run, key.as_ref(), now).await;
         let id = created.map_err(|error| match error {
             StoreError::Conflict(_) => request_id::reused(&request.request_id),
-            StoreError::NotFound(_) => gone(),
+            StoreError::NotFound(_) => gone(&before),
             error => error.into(),
         })?;
         let record = self.api.store.get_run(id).await?;
         let mut runs = show(&self.api, vec![record], true, now).await?;
         Ok(runs.pop().unwrap_or_default())
+    }
+
+    /// The job of a run, which must not have been deleted since.
+    async fn job_of(&self, run: &RunRecord) -> ApiResult<Job> {
+        match self.api.store.get_job(&run.app_name, &run.job_name).await {
+            Ok(job) if job.id == run.run.job => Ok(job),
+            Ok(_) => Err(deleted(run, "its job was deleted; another one has its name now")),
+            Err(StoreError::NotFound(_)) => Err(gone(run)),
+            Err(fault) => Err(fault.into()),
+        }
     }
 
     /// Of a shard just itself; of a parent that did not succeed its shards that did not. None of
@@ -191,4 +194,13 @@ impl RunsService {
         let spec = cancel::revision_spec(&self.api, before.run.job, before.run.revision).await?;
         Ok(spec.and_then(|spec| spec.params.clone()))
     }
+}
+
+fn deleted(run: &RunRecord, why: &'static str) -> ApiError {
+    let job = names::job(&run.app_name, &run.job_name);
+    ApiError::precondition("JOB_DELETED", "JOB", job, why)
+}
+
+fn gone(run: &RunRecord) -> ApiError {
+    deleted(run, "its job was deleted, and its runs can't be run again")
 }
