@@ -10,11 +10,11 @@ demo:
 	@exec $(CARGO) run --quiet --release --bin clawjob -- dev
 
 # Everything: style, licences, unit, store, API, end-to-end, crash tests, other languages.
-test: setup
+test:
 	@.ci/test
 
 # The same with the long counts whole, and a minute of random inputs for each target.
-soak: setup
+soak:
 	@CLAWJOB_SOAK=1 CLAWJOB_FUZZ_SECONDS=60 .ci/test
 
 # The contract's scenarios against each SDK and the scheduler, as a table.
