@@ -1,5 +1,5 @@
 // The console: a client of the contract, drawn anew from the address.
-import { html, render, useEffect } from "./lib/dom.js";
+import { html, render, useEffect, useRef } from "./lib/dom.js";
 import { t } from "./lib/i18n.js";
 import { forgetLists } from "./lib/list.js";
 import { applyPrefs, prefs } from "./lib/prefs.js";
@@ -102,6 +102,13 @@ function App() {
   useEffect(() => {
     if (parts[0]) document.title = titleOf(parts);
   }, [parts.join("/"), lang]);
+  const shown = parts.slice(0, 3).join("/");
+  const before = useRef(shown);
+  useEffect(() => {
+    // Who goes on by keyboard, or listens, begins with the page that came.
+    if (before.current !== shown) document.getElementById("main")?.focus({ preventScroll: true });
+    before.current = shown;
+  }, [shown]);
   // Lists of one viewer are not another's.
   useEffect(forgetLists, [principal]);
   if (state !== "in") return html`<${SignIn} />`;

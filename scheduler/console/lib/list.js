@@ -1,4 +1,5 @@
 // A list of the contract, page by page, that stays where it is while somebody reads it.
+import { each } from "./bulk.js";
 import { useEffect, useRef, useState } from "./dom.js";
 import { call } from "./rpc.js";
 
@@ -8,6 +9,8 @@ const PAGE_MAX = 1000;
 /** Rows that are looked through at a time where some are left out, and pages of one step. */
 const SIFTED = 200;
 const PAGES_MAX = 20;
+/** The most rows that a refresh looks at one by one, since the list does not have them any more. */
+const LEFT_MAX = 50;
 /** Lists that are remembered for the way back. */
 const KEPT_MAX = 20;
 
@@ -41,17 +44,41 @@ export const forgetLists = () => kept.clear();
  * @template {object} T
  * @param {{
  *   method: string, body: object, field: string, count?: number, idOf?: (row: T) => string,
- *   keep?: (row: T) => boolean,
+ *   keep?: (row: T) => boolean, one?: string,
  * }} of
- *   `count`: rows to begin with; `keep`: rows that are shown, where the filter lets in others
+ *   `count`: rows to begin with; `keep`: rows that are shown, where the filter lets in others;
+ *   `one`: the method that gives a row by its name
  */
-export function useList({ method, body, field, count = PAGE, idOf = nameOf, keep: wanted }) {
+export function useList({ method, body, field, count = PAGE, idOf = nameOf, keep: wanted, one }) {
   const key = JSON.stringify([method, body, Boolean(wanted)]);
   /** @returns {Rows<T>} */
   const begin = () => kept.get(key) ??
     { rows: [], next: "", loading: true, error: null, fresh: [] };
   const [state, setState] = useState(begin);
   const now = useRef({ key, state });
+  // The row that the last refresh looked at last, of those that the list does not have any more.
+  const lookedTo = useRef("");
+  // What was done to rows while a call was on its way, one map a call: its answer may be older.
+  const done = useRef(/** @type {Set<Map<string, Partial<T> | null>>} */ (new Set()));
+  /** @param {string} id @param {T | null} row */
+  const note = (id, row) => done.current.forEach((since) => since.set(id,
+    row && { ...since.get(id), ...row }));
+  /**
+   * Asks for rows; what was done to them meanwhile is in them.
+   * @param {() => Promise<T[]>} ask
+   * @returns {Promise<T[]>}
+   */
+  const newest = async (ask) => {
+    const since = new Map();
+    done.current.add(since);
+    try {
+      const rows = await ask();
+      return rows.filter((row) => since.get(idOf(row)) !== null)
+        .map((row) => ({ ...row, ...since.get(idOf(row)) }));
+    } finally {
+      done.current.delete(since);
+    }
+  };
   /** @param {Rows<T>} next @param {string} [of] */
   const put = (next, of = key) => {
     if (now.current.key !== of) return;
@@ -67,20 +94,23 @@ export function useList({ method, body, field, count = PAGE, idOf = nameOf, keep
    * @returns {Promise<{ rows: T[], next: string }>}
    */
   const fetchRows = async (size, pageToken, signal) => {
-    /** @type {T[]} */
-    const rows = [];
     let next = pageToken;
-    let pages = 0;
-    do {
-      const lacking = size - rows.length;
-      const pageSize = Math.min(PAGE_MAX, wanted ? Math.max(SIFTED, lacking) : lacking);
-      /** @type {any} */
-      const page = await call(method, { ...body, pageSize, pageToken: next }, signal);
-      const got = /** @type {T[]} */ (page[field] ?? []);
-      rows.push(...(wanted ? got.filter(wanted) : got));
-      next = page.nextPageToken ?? "";
-      pages += 1;
-    } while (next && rows.length < size && pages < PAGES_MAX);
+    const rows = await newest(async () => {
+      /** @type {T[]} */
+      const all = [];
+      let pages = 0;
+      do {
+        const lacking = size - all.length;
+        const pageSize = Math.min(PAGE_MAX, wanted ? Math.max(SIFTED, lacking) : lacking);
+        /** @type {any} */
+        const page = await call(method, { ...body, pageSize, pageToken: next }, signal);
+        const got = /** @type {T[]} */ (page[field] ?? []);
+        all.push(...(wanted ? got.filter(wanted) : got));
+        next = page.nextPageToken ?? "";
+        pages += 1;
+      } while (next && all.length < size && pages < PAGES_MAX);
+      return all;
+    });
     return { rows, next };
   };
 
@@ -123,9 +153,26 @@ export function useList({ method, body, field, count = PAGE, idOf = nameOf, keep
       put(empty
         ? { ...got, loading: false, error: null, fresh: [] }
         : { ...now.current.state, rows, fresh, error: null });
+      const left = rows.filter((row) => !found.has(idOf(row)));
+      // Each time the next of them, so that all are looked at in the end.
+      const from = left.findIndex((row) => idOf(row) === lookedTo.current) + 1;
+      await lookAt([...left.slice(from), ...left.slice(0, from)].slice(0, LEFT_MAX));
     } catch (error) {
       if (!signal?.aborted) put({ ...now.current.state, error });
     }
+  };
+
+  /** Rows that are none of the list's any more are shown as they are now. @param {T[]} left */
+  const lookAt = async (left) => {
+    if (!one || left.length === 0) return;
+    lookedTo.current = idOf(left[left.length - 1]);
+    await each(left.map(idOf), async (name) => {
+      try {
+        (await newest(async () => [await call(one, { name })])).forEach(patch);
+      } catch (error) {
+        if (/** @type {import("./rpc.js").RpcError} */ (error).code === "not_found") remove([name]);
+      }
+    });
   };
 
   const more = async () => {
@@ -145,6 +192,7 @@ export function useList({ method, body, field, count = PAGE, idOf = nameOf, keep
 
   /** Puts a row's new state where it stands. @param {T} row */
   const patch = (row) => {
+    note(idOf(row), row);
     const { current } = now;
     const at = current.state.rows.findIndex((other) => idOf(other) === idOf(row));
     if (at < 0) return false;
@@ -164,6 +212,7 @@ export function useList({ method, body, field, count = PAGE, idOf = nameOf, keep
   /** @param {string[]} names */
   const remove = (names) => {
     const gone = new Set(names);
+    gone.forEach((id) => note(id, null));
     const { state: at } = now.current;
     put({ ...at, rows: at.rows.filter((row) => !gone.has(idOf(row))) });
   };

@@ -1,4 +1,5 @@
 // Calls of the contract as JSON over POST.
+import { told } from "./told.js";
 
 /** With the session's cookie the server takes a change only beside this header. */
 const GUARD_HEADER = "x-clawjob-csrf";
@@ -91,9 +92,11 @@ export function toError(json, requestId = "") {
   const details = Array.isArray(json.details) ? json.details : [];
   /** @param {string} type */
   const of = (type) => details.find((/** @type {any} */ d) => d.type === type)?.debug ?? {};
-  return new RpcError(json.code ?? "unknown", json.message ?? "", {
+  const fields = of("google.rpc.BadRequest").fieldViolations ?? [];
+  return new RpcError(json.code ?? "unknown", told(json.message), {
     reason: of("google.rpc.ErrorInfo").reason,
-    fields: of("google.rpc.BadRequest").fieldViolations ?? [],
+    fields: fields.map((/** @type {FieldFault} */ { field, description }) =>
+      ({ field, description: told(description) })),
     requestId: of("google.rpc.RequestInfo").requestId ?? requestId,
   });
 }

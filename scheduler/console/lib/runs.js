@@ -1,4 +1,5 @@
 // States of runs: what they mean to who looks.
+import { told } from "./told.js";
 
 /** @typedef {"run" | "wait" | "ok" | "bad" | "late" | "lost" | "off" | "skip"} Tone */
 
@@ -26,13 +27,15 @@ export const OPEN = ["QUEUED", "DISPATCHED", "RUNNING", "CANCELING", "RETRY_WAIT
 export const RUNNING = ["DISPATCHED", "RUNNING", "CANCELING"];
 /** Ends that somebody must look at. */
 export const FAILED = ["FAILED", "TIMED_OUT", "LOST"];
+/** How a run is shown that was skipped since nobody served its fire time. */
+const MISSED = "MISSED";
 /** States among which "failed or missed" is found: see `troubles`. */
 export const TROUBLED = [...FAILED, "SKIPPED"];
 
 /** The state without the contract's prefix. @param {string | undefined} text */
 export const stateOf = (text) => (text ?? "").replace("RUN_STATE_", "");
-/** @param {string} state */
-export const toneOf = (state) => TONES[state] ?? "off";
+/** @param {string} state of a run, or as it is shown */
+export const toneOf = (state) => (state === MISSED ? "late" : TONES[state] ?? "off");
 /** @param {string} state */
 export const isOpen = (state) => OPEN.includes(state) || state === "SCHEDULED";
 
@@ -58,6 +61,16 @@ export function missedTimes(run) {
   // A row that was planned before it was missed has no count; only its message tells.
   return run.missedCount || (/ not served in time/.test(run.stateMessage ?? "") ? 1 : 0);
 }
+
+/**
+ * The state as it is shown: to skip a run is a decision, to miss one is not.
+ * @param {pb.Run} run
+ */
+export const shownState = (run) => (missedTimes(run) ? MISSED : stateOf(run.state));
+
+/** Whether a run stands for fire times up to another instant. @param {pb.Run} run */
+export const hasGap = (run) =>
+  missedTimes(run) > 1 && Boolean(run.missedUntilTime) && run.missedUntilTime !== run.fireTime;
 
 /** How much a run adds to "failed or missed". @param {pb.Run} run */
 export const troubles = (run) => (FAILED.includes(stateOf(run.state)) ? 1 : missedTimes(run));
@@ -87,7 +100,7 @@ export function elapsed(run, now) {
 export function reason(run) {
   if (run.failure) {
     const { code = "", message = "" } = run.failure;
-    return message ? `${code}: ${message}` : code;
+    return message ? `${code}: ${told(message)}` : code;
   }
   return run.stateMessage || run.progressMessage || "";
 }

@@ -104,12 +104,12 @@ export function length(ms) {
   if (!Number.isFinite(ms)) return "";
   const sign = ms < 0 ? "−" : "";
   const s = Math.abs(ms) / 1000;
-  if (s < 1) return `${sign}${Math.round(s * 1000)} ms`;
-  if (s < 10) return `${sign}${number(s, 1)} s`;
+  if (s < 1) return `${sign}${Math.round(s * 1000)} ${t("unit.ms")}`;
+  if (s < 10) return `${sign}${number(s, 1)} ${t("unit.s")}`;
   const whole = Math.round(s);
-  if (whole < 60) return `${sign}${whole} s`;
+  if (whole < 60) return `${sign}${whole} ${t("unit.s")}`;
   /** @type {[number, string][]} */
-  const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const units = [[86400, t("unit.d")], [3600, t("unit.h")], [60, t("unit.min")], [1, t("unit.s")]];
   const at = units.findIndex(([size]) => whole >= size);
   const [size, unit] = units[at];
   const [small, smallUnit] = units[at + 1];
@@ -126,19 +126,24 @@ export function ago(ms) {
   return distance > 0 ? t("time.ago", { text }) : t("time.in", { text });
 }
 
-const UNITS = { ms: 0.001, s: 1, m: 60, min: 60, h: 3600, d: 86400 };
+/** Units that are read, in seconds: those of both languages, so that what is shown can be typed. */
+const UNITS = { ms: 0.001, s: 1, min: 60, m: 60, h: 3600, d: 86400,
+  毫秒: 0.001, 秒: 1, 分钟: 60, 分: 60, 小时: 3600, 天: 86400 };
+const UNIT = Object.keys(UNITS).join("|");
+const LENGTH = new RegExp(`^(\\d+(\\.\\d+)?(${UNIT}))+$`);
+const LENGTH_PART = new RegExp(`(\\d+(?:\\.\\d+)?)(${UNIT})`, "g");
 
 /**
- * Reads "90s", "1h30m" or a plain number of seconds into a duration of the contract.
+ * Reads "90s", "1h30m", "5 min" or a plain number of seconds into a duration of the contract.
  * @param {string} text
  * @returns {string | undefined} undefined when it can't be read
  */
 export function readLength(text) {
   const clean = text.replace(/\s+/g, "");
   if (/^\d+(\.\d+)?$/.test(clean)) return `${clean}s`;
-  if (!/^(\d+(\.\d+)?(ms|s|min|m|h|d))+$/.test(clean)) return undefined;
+  if (!LENGTH.test(clean)) return undefined;
   let sum = 0;
-  for (const [, value, unit] of clean.matchAll(/(\d+(?:\.\d+)?)(ms|s|min|m|h|d)/g)) {
+  for (const [, value, unit] of clean.matchAll(LENGTH_PART)) {
     sum += Number(value) * UNITS[/** @type {keyof typeof UNITS} */ (unit)];
   }
   return `${Number(sum.toFixed(9))}s`;

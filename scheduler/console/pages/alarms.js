@@ -11,6 +11,7 @@ import { Button, ButtonLink, Empty, PageHead, Tabs } from "../parts/basics.js";
 import { sayFault } from "../parts/dialog.js";
 import { ClearFilters, Pick, PickApp } from "../parts/filters.js";
 import { Rules } from "./alarms/rules.js";
+import { Person, Told } from "../parts/person.js";
 import { RunLink } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 import { When, ZoneNote } from "../parts/when.js";
@@ -64,7 +65,8 @@ function columnsOf(patch) {
     { id: "time", label: t("alarm.time"), cell: (one) =>
       html`<${When} at=${one.fireTime} bare rel />` },
     { id: "what", label: t("alarm.message"), class: "first", cell: (one) =>
-      html`<span class="name">${one.subject}</span><span class="under">${one.message}</span>` },
+      html`<span class="name"><${Told} text=${one.subject} /></span>
+        <span class="under"><${Told} text=${one.message} /></span>` },
     { id: "run", label: t("word.run"), cell: (one) => html`<${RunOf} message=${one.message} />` },
     { id: "rule", label: t("alarm.rule"), cell: (one) => shortOf(one.rule) },
     { id: "sent", label: t("alarm.deliveries"), cell: (one) => html`${one.deliveries ?? 0}
@@ -85,7 +87,8 @@ function Seen({ alarm, patch }) {
   const { name = "" } = alarm;
   if (alarm.acknowledgeTime) {
     return html`<span class="minor">
-      ${alarm.acknowledgedBy} <${When} at=${alarm.acknowledgeTime} bare /></span>`;
+      <${Person} name=${alarm.acknowledgedBy} />${" · "}
+      <${When} at=${alarm.acknowledgeTime} bare /></span>`;
   }
   if (!can("OPERATOR", appOf(name))) return html`<span class="none">–</span>`;
   const act = () => call("AlarmService/AcknowledgeAlarm", { name }).then(

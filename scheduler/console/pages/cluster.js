@@ -7,6 +7,7 @@ import { can } from "../lib/session.js";
 import { length, seconds } from "../lib/time.js";
 import { Button, Facts, Fault, Loading, PageHead, Panel } from "../parts/basics.js";
 import { Ask } from "../parts/dialog.js";
+import { Told } from "../parts/person.js";
 import { Life } from "../parts/state.js";
 import { When } from "../parts/when.js";
 
@@ -26,9 +27,12 @@ export function Cluster() {
     return html`<${PageHead} title=${t("page.cluster")} />${asked.error
       ? html`<${Fault} error=${asked.error} again=${asked.again} />` : html`<${Loading} />`}`;
   }
-  const nodes = cluster.nodes ?? [];
+  const isGone = (/** @type {pb.Node} */ node) => Number(node.state === "STATE_GONE");
+  const nodes = [...cluster.nodes ?? []].sort((a, b) => isGone(a) - isGone(b));
   return html`<${PageHead} title=${t("page.cluster")} />
     <${Fault} error=${asked.error} again=${asked.again} />
+    ${cluster.problem && html`<div class="failure tone-bad"><p><b>${t("finding.problem")}</b></p>
+      <p><${Told} text=${cluster.problem} /></p></div>`}
     <div class="columns">
       <${Panel} title=${t("cluster.backlog")}><${Facts} of=${[
         [t("home.running"), number(Number(cluster.runningRuns ?? 0))],
@@ -68,6 +72,8 @@ function NodePanel({ node, again }) {
   const span = (/** @type {string | undefined} */ text) => length((seconds(text) || 0) * 1000);
   const mark = (/** @type {string | undefined} */ text, /** @type {number} */ most) =>
     html`<span class=${Math.abs(seconds(text) || 0) > most ? "bad" : ""}>${span(text)}</span>`;
+  // Of a node that is gone no more is known than where it was and when.
+  const gone = node.state === "STATE_GONE";
   const drain = () => call("ClusterService/DrainNode", { name: node.name }).then(again);
   return html`<${Panel} title=${html`<span class="mono">
     ${(node.name ?? "").replace("nodes/", "")}</span>
@@ -75,11 +81,11 @@ function NodePanel({ node, again }) {
     aside=${node.state === "STATE_ACTIVE" && can("ADMIN", "*") && html`
       <${Button} icon="out" onClick=${() => setAsking(true)}>${t("node.drain")}<//>`}>
     <${Facts} of=${[
-      [t("node.partitions"), number(node.partitions?.length ?? 0)],
-      [t("node.sessions"), number(node.sessions ?? 0)],
-      [t("node.lag"), mark(node.lag, LAG_S)],
-      [t("node.offset"), mark(node.clockOffset, OFFSET_S)],
-      [t("node.database"), span(node.databaseLatency)],
+      [t("node.partitions"), !gone && number(node.partitions?.length ?? 0)],
+      [t("node.sessions"), !gone && number(node.sessions ?? 0)],
+      [t("node.lag"), !gone && mark(node.lag, LAG_S)],
+      [t("node.offset"), !gone && mark(node.clockOffset, OFFSET_S)],
+      [t("node.database"), !gone && span(node.databaseLatency)],
       [t("node.address"), node.advertiseAddress],
       [t("cluster.version"), node.version],
       [t("node.started"), html`<${When} at=${node.startTime} rel />`],

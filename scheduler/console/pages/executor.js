@@ -9,7 +9,7 @@ import { length, seconds } from "../lib/time.js";
 import { Button, Empty, Facts, Fault, Loading, PageHead, Panel } from "../parts/basics.js";
 import { Ask, sayFault } from "../parts/dialog.js";
 import { TextField, TickField } from "../parts/form.js";
-import { Meter } from "../parts/meter.js";
+import { Slots } from "../parts/meter.js";
 import { Labels, Life, RunLink } from "../parts/state.js";
 import { When } from "../parts/when.js";
 import { RunsTable } from "./runs.js";
@@ -58,8 +58,7 @@ function facts(one) {
   const share = (/** @type {number | undefined} */ value) => value !== undefined &&
     `${number(value * 100)} %`;
   return [
-    [t("executor.slots"), html`<${Meter} value=${(one.slots ?? 0) - (one.freeSlots ?? 0)}
-      max=${one.slots ?? 0} label=${t("executor.slots")} />`],
+    [t("executor.slots"), html`<${Slots} of=${one} />`],
     [t("home.running"), one.running?.length ?
       one.running.map((run) => html`<${RunLink} key=${run} name=${run} /> `) : "0"],
     [t("executor.load"), share(one.cpu)],

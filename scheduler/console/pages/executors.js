@@ -4,10 +4,11 @@ import { useEvery } from "../lib/every.js";
 import { number, t } from "../lib/i18n.js";
 import { useList } from "../lib/list.js";
 import { allOf, appOf, idOf, parentOf, quoted } from "../lib/names.js";
-import { useRoute } from "../lib/router.js";
-import { Empty, PageHead } from "../parts/basics.js";
+import { href, useRoute } from "../lib/router.js";
+import { can } from "../lib/session.js";
+import { ButtonLink, Empty, PageHead } from "../parts/basics.js";
 import { ClearFilters, Pick, PickApp, Search } from "../parts/filters.js";
-import { Meter } from "../parts/meter.js";
+import { Slots } from "../parts/meter.js";
 import { Labels, Life, executorHref } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 import { When, ZoneNote } from "../parts/when.js";
@@ -32,7 +33,8 @@ function filterOf(query) {
 export function Executors() {
   const { query } = useRoute();
   const body = { parent: parentOf(query.get("app")), filter: filterOf(query) };
-  const list = useList({ method: "FleetService/ListExecutors", body, field: "executors" });
+  const list = useList({ method: "FleetService/ListExecutors", body, field: "executors",
+    one: "FleetService/GetExecutor" });
   useEvery(LIVE_MS, () => list.refresh());
   const columns = useMemo(columnsOf, [t("word.executor")]);
   const filtered = FILTERS.some((name) => query.get(name));
@@ -52,8 +54,14 @@ export function Executors() {
       hrefOf=${(/** @type {pb.Executor} */ one) => executorHref(one.name ?? "")}
       empty=${filtered ? html`<${Empty} title=${t("executors.noMatch")}>
         <${ClearFilters} names=${FILTERS} /><//>`
-        : html`<${Empty} title=${t("executors.none")} hint=${t("executors.noneHint")} />`} />`;
+        : html`<${NoExecutors} />`} />`;
 }
+
+/** What leads to the first executor. */
+export const NoExecutors = () =>
+  html`<${Empty} title=${t("executors.none")} hint=${t("executors.noneHint")}>
+    ${can("ADMIN") && html`<${ButtonLink} href=${href("/access/tokens")} icon="next">
+      ${t("access.tokens")}<//>`}<//>`;
 
 /** @returns {import("../parts/table.js").Column<pb.Executor>[]} */
 function columnsOf() {
@@ -66,8 +74,7 @@ function columnsOf() {
     { id: "state", label: t("word.state"), cell: (one) => html`<${Life} state=${one.state} />
       ${one.cordoned && html` <span class="tag tone-late">${t("executor.cordoned")}</span>`}` },
     { id: "slots", label: t("executor.slots"), cell: (one) =>
-      html`<${Meter} value=${(one.slots ?? 0) - (one.freeSlots ?? 0)}
-      max=${one.slots ?? 0} label=${t("executor.slots")} />` },
+      html`<${Slots} of=${one} />` },
     { id: "running", label: t("home.running"), class: "num", cell: (one) =>
       number(one.running?.length ?? 0) },
     { id: "load", label: t("executor.load"), class: "num", cell: (one) => share(one.cpu) },

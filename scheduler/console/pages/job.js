@@ -3,10 +3,11 @@ import { html, useState } from "../lib/dom.js";
 import { t } from "../lib/i18n.js";
 import { useAsk } from "../lib/list.js";
 import { appOf } from "../lib/names.js";
-import { go, href, useRoute } from "../lib/router.js";
+import { go, href, setQuery, useRoute } from "../lib/router.js";
 import { call } from "../lib/rpc.js";
 import { zoneOf } from "../lib/schedules.js";
 import { can } from "../lib/session.js";
+import { told } from "../lib/told.js";
 import { Button, ButtonLink, Empty, Fault, Loading, PageHead, Panel,
   Tabs } from "../parts/basics.js";
 import { Ask, say, sayFault } from "../parts/dialog.js";
@@ -53,7 +54,7 @@ export function Job({ app, id, tab }) {
       <${Actions} job=${job} again=${asked.again} /><//>
     <${Fault} error=${asked.error} again=${asked.again} />
     ${job.problem && html`<div class="failure tone-bad"><p><b>${t("job.problem")}</b></p><p>
-      ${job.problem}</p></div>`}
+      ${told(job.problem)}</p></div>`}
     ${job.description && html`<p class="description">${job.description}</p>`}
     <${Tabs} label=${id} of=${tabs.map(([at, text]) =>
       ({ href: jobHref(name, at), text, on: at === (tab ?? "") }))} />
@@ -81,10 +82,14 @@ function JobRuns({ name }) {
 
 /** @param {{ job: pb.Job, again: () => void }} props */
 function Actions({ job, again }) {
-  const [asking, setAsking] = useState("");
+  const { query } = useRoute();
+  const [asking, setAsking] = useState(query.get("from") ? "backfill" : "");
   const name = job.name ?? "";
   const app = appOf(name);
-  const close = () => setAsking("");
+  const close = () => {
+    setAsking("");
+    setQuery({ from: "", to: "" });
+  };
   if (!can("OPERATOR", app)) return null;
   const resume = () => call("JobService/ResumeJob", { name }).then(again, sayFault);
   const remove = async () => {
@@ -107,7 +112,8 @@ function Actions({ job, again }) {
         label=${t("do.delete")} />`}
     ${asking === "trigger" && html`<${Trigger} job=${job} close=${close} />`}
     ${asking === "pause" && html`<${Pause} job=${job} close=${close} again=${again} />`}
-    ${asking === "backfill" && html`<${Backfill} job=${job} close=${close} />`}
+    ${asking === "backfill" && html`<${Backfill} job=${job} range=${query}
+      close=${close} />`}
     ${asking === "delete" &&
       html`<${Ask} title=${t("job.deleteTitle", { name: `${app}/${name.split("/").pop()}` })}
       lead=${t("bulk.deleteLead")} verb=${t("do.delete")} danger close=${close} act=${remove} />`}`;

@@ -1,5 +1,5 @@
 // A job: written anew, copied or changed. The scheduler itself checks it as it is typed.
-import { html, useEffect, useRef, useState } from "../lib/dom.js";
+import { html, useEffect, useState } from "../lib/dom.js";
 import { useHandlers } from "../lib/handlers.js";
 import { t } from "../lib/i18n.js";
 import { useAsk } from "../lib/list.js";
@@ -7,20 +7,22 @@ import { idOf, requestId, shortOf } from "../lib/names.js";
 import { jsonPayload, textOf } from "../lib/payload.js";
 import { go, href, useRoute } from "../lib/router.js";
 import { call, listAll } from "../lib/rpc.js";
+import { can } from "../lib/session.js";
 import { Button, ButtonLink, Fault, Loading, PageHead, Panel } from "../parts/basics.js";
 import { say } from "../parts/dialog.js";
-import { useApps } from "../parts/filters.js";
+import { askApps } from "../parts/filters.js";
 import { LabelsField, TextField } from "../parts/form.js";
 import { Params } from "../parts/params.js";
 import { jobHref } from "../parts/state.js";
 import { Chained } from "./jobform/chained.js";
+import { faultsOf, showFaults, useCheck } from "./jobform/check.js";
 import { SECTIONS } from "./jobform/fields.js";
-import { pathOf, read, settable, write } from "./jobform/model.js";
+import { read, settable, write } from "./jobform/model.js";
 import { ScheduleEditor, Zones, fresh } from "./jobform/schedule.js";
 import { SettingField } from "./jobform/setting.js";
 
-const TYPING_MS = 400;
 const CALENDARS_MAX = 500;
+const OFFERS_SHOWN = 8;
 
 /** @param {{ app?: string, id?: string }} props without an id a new job is written */
 export function JobForm({ app, id }) {
@@ -42,13 +44,15 @@ function Editor({ from, name, app: firstApp }) {
   const [job, setJob] = useState(() => settable(from));
   const [params, setParams] = useState(() => textOf(from.params) ?? "{}");
   const [unread, setUnread] = useState(/** @type {Record<string, boolean>} */ ({}));
-  const [tried, setTried] = useState(false);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(/** @type {unknown} */ (null));
-  const apps = useApps();
+  const apps = useAsk(askApps, []).value?.filter((one) => can("EDITOR", one));
   useEffect(() => {
-    if (!app && apps.length === 1) setApp(apps[0]);
-  }, [apps.length]);
+    // The app comes first: handlers and calendars are those of its executors and jobs.
+    const known = app || (apps?.length === 1 ? apps[0] : "");
+    setApp(known);
+    if (apps && !name) focusOn(known ? "jobId" : "parent");
+  }, [apps?.length]);
   const handlers = useHandlers(app);
   const calendars = useAsk(askCalendars, []).value ?? [];
 
@@ -59,13 +63,11 @@ function Editor({ from, name, app: firstApp }) {
       : { parent: `apps/${app}`, jobId: id, job: whole };
   };
   const method = `JobService/${name ? "UpdateJob" : "CreateJob"}`;
-  const { faults, checked } = useCheck(method, body());
-  /** @param {string} path @param {any} value */
-  const faultAt = (path, value) => {
-    const said = faults.get(path);
-    const typed = value !== undefined && value !== "";
-    return said && (tried || typed) ? said : undefined;
-  };
+  const check = useCheck(method, body());
+  const { faults, place, tried } = check;
+  /** Of what is left empty nothing but that is said. @param {string} at @param {any} value */
+  const needed = (at, value) => ({ at, fault: value ? place(at).fault :
+    place(at).fault && t("form.needed") });
   /** @param {string[]} path @param {any} value */
   const set = (path, value) => setJob((before) => write(before, path, value));
   /** @param {string} path @param {boolean} wrong */
@@ -78,9 +80,9 @@ function Editor({ from, name, app: firstApp }) {
   /** @param {Event} event */
   const save = async (event) => {
     event.preventDefault();
-    setTried(true);
+    check.want();
     setError(null);
-    if (Object.values(unread).some(Boolean)) return;
+    if (Object.values(unread).some(Boolean)) return showFaults();
     setBusy(true);
     try {
       const made = /** @type {pb.Job} */ (
@@ -88,44 +90,46 @@ function Editor({ from, name, app: firstApp }) {
       say(t(name ? "job.saved" : "job.made", { name: shortOf(made.name) }));
       go(jobHref(made.name ?? ""));
     } catch (fault) {
+      check.take(fault);
       setError(fault);
       setBusy(false);
-      requestAnimationFrame(() =>
-        document.querySelector(".field.wrong, .fault")?.scrollIntoView({ block: "center" }));
+      showFaults();
     }
+    return undefined;
   };
-  const others = [...faults].filter(([path]) => !isShown(path, job));
-  return html`<form class="job-form" onSubmit=${save}>
+  const others = [...faults].filter(([path]) => path && !isShown(path, job));
+  return html`<form class="job-form" onSubmit=${save} onChange=${check.leave}>
     <${PageHead} title=${name ? t("job.editTitle", { name: idOf(name) }) : t("job.new")}
       up=${name ? { href: jobHref(name), text: shortOf(name) } :
         { href: href("/jobs"), text: t("page.jobs") }} />
     <${Zones} />
-    <datalist id="apps">${apps.map((one) => html`<option key=${one} value=${one} />`)}</datalist>
+    <datalist id="apps">${apps?.map((one) => html`<option key=${one} value=${one} />`)}</datalist>
     <datalist id="handlers">${(handlers ?? []).map((one) => html`<option key=${one.handler?.name}
       value=${one.handler?.name} label=${t("form.freeSlots", { n: one.freeSlots ?? 0 })}
         />`)}</datalist>
     <${Panel} title=${t("form.what")}><div class="fields">
       <${TextField} label=${t("word.app")} value=${app} change=${setApp} must list="apps"
-        off=${Boolean(name)}
-        hint=${t("form.app.hint")} fault=${faultAt("parent", app)} />
+        off=${Boolean(name)} hint=${!name && appHint(app, apps)}
+        ...${needed("parent", app)} />
       <${TextField} label=${t("form.id")} value=${id} change=${setId} must mono off=${Boolean(name)}
-        hint=${t("form.id.hint")} fault=${faultAt("jobId", id)} />
+        hint=${!name && t("form.id.hint")} ...${needed("jobId", id)} />
       <${TextField} label=${t("word.handler")} value=${job.handler ?? ""} must mono list="handlers"
+        ...${needed("handler", job.handler)}
         change=${(/** @type {string} */ text) => set(["handler"], text)}
-          fault=${faultAt("handler", job.handler)}
-        hint=${handlerHint(handlers, job.handler)} />
+        hint=${html`<${HandlerHint} app=${app} offers=${handlers} handler=${job.handler}
+          choose=${(/** @type {string} */ text) => set(["handler"], text)} />`} />
       <${TextField} label=${t("form.displayName")} value=${job.displayName ?? ""}
-        fault=${faultAt("displayName", job.displayName)}
+        ...${place("displayName")}
         change=${(/** @type {string} */ text) => set(["displayName"], text || undefined)} />
       <${TextField} label=${t("word.owner")} value=${job.owner ?? ""} hint=${t("form.owner.hint")}
-        fault=${faultAt("owner", job.owner)}
+        ...${place("owner")}
         change=${(/** @type {string} */ text) => set(["owner"], text || undefined)} />
       <${LabelsField} label=${t("word.labels")} value=${job.labels}
-        fault=${faultAt("labels", job.labels)}
+        ...${place("labels")}
         change=${(/** @type {any} */ labels) => set(["labels"], labels)}
           tell=${(/** @type {boolean} */ w) => tell("labels", w)} />
       <${TextField} label=${t("form.description")} value=${job.description ?? ""} rows=${2}
-        fault=${faultAt("description", job.description)}
+        ...${place("description")}
         change=${(/** @type {string} */ text) => set(["description"], text || undefined)} />
     </div><//>
     <${Panel} title=${t("form.when")}
@@ -136,8 +140,8 @@ function Editor({ from, name, app: firstApp }) {
         html`<${ScheduleEditor} key=${i} app=${app} schedule=${schedule} calendars=${calendars}
         since=${name ? from.createTime : undefined}
         change=${(/** @type {pb.Schedule} */ next) => setSchedules(schedules.with(i, next))}
-        remove=${() => setSchedules(schedules.toSpliced(i, 1))}
-        faultOf=${(/** @type {string} */ field) => faultAt(`schedules[${i}].${field}`, "typed")}
+        remove=${() => { check.forget("schedules["); setSchedules(schedules.toSpliced(i, 1)); }}
+        place=${(/** @type {string} */ field) => place(`schedules[${i}].${field}`)}
         tell=${(/** @type {string} */ field, /** @type {boolean} */ w) =>
           tell(`schedules[${i}].${field}`, w)} />`)}<//>
     <${Panel}><${Params} app=${app} handler=${job.handler ?? ""} text=${params} change=${setParams}
@@ -151,61 +155,45 @@ function Editor({ from, name, app: firstApp }) {
         html`<${SettingField} key=${field.label} field=${field}
         value=${read(job, field.path)}
           change=${(/** @type {any} */ value) => set(field.path, value)}
-        fault=${faultAt(field.path.join("."), read(job, field.path))}
+        ...${place(field.path.join("."))}
         tell=${(/** @type {boolean} */ w) => tell(field.path.join("."), w)} />`)}</div></details>`)}
-    <${Chained} job=${job} set=${set} faultAt=${faultAt} />
+    <${Chained} job=${job} set=${set} place=${place} />
     <footer class="save">
       ${tried && others.length > 0 &&
         html`<ul class="plain field-fault">${others.map(([path, text]) =>
-        html`<li key=${path}>${path ? html`<b class="mono">${path}</b> ` : ""}${text}</li>`)}</ul>`}
-      ${faults.size === 0 || !tried ? html`<${Fault} error=${error} />` : null}
+        html`<li key=${path}><b class="mono">${path}</b> ${text}</li>`)}</ul>`}
+      ${faultsOf(error).has("") && html`<${Fault} error=${error} />`}
       <div class="row end"><span class="minor" role="status">
-        ${checkWords(faults.size, checked)}</span>
+        ${checkWords(check, lackingOf(app, id, job))}</span>
         <${ButtonLink} href=${name ? jobHref(name) : href("/jobs")}>${t("do.cancel")}<//>
         <${Button} type="submit" kind="main" busy=${busy}>${t(name ? "do.save" : "job.create")}<//>
           </div>
     </footer></form>`;
 }
 
-/** @param {number} faults @param {boolean} checked */
-const checkWords = (faults, checked) =>
-  !checked ? t("form.checking") : faults ? t("form.faults", { n: faults }) : t("form.fine");
-
 /**
- * What the scheduler says to the job as it stands, shortly after each change.
- * @param {string} method
- * @param {object} body
+ * Names of fields that are still to be filled in.
+ * @param {string} app
+ * @param {string} id
+ * @param {pb.Job} job
  */
-function useCheck(method, body) {
-  const [state, setState] = useState(
-    { faults: /** @type {Map<string, string>} */ (new Map()), of: "" });
-  const asked = JSON.stringify(body);
-  const latest = useRef(asked);
-  latest.current = asked;
-  useEffect(() => {
-    const stop = new AbortController();
-    const timer = setTimeout(async () => {
-      try {
-        await call(method, { ...JSON.parse(asked), validateOnly: true }, stop.signal);
-        setState({ faults: new Map(), of: asked });
-      } catch (fault) {
-        if (stop.signal.aborted) return;
-        const { fields = [], message, code } = /** @type {import("../lib/rpc.js").RpcError} */ (
-          fault);
-        const found = fields.map(({ field, description }) =>
-          /** @type {[string, string]} */ ([pathOf(field), description]));
-        const plain = code === "already_exists" ? [["jobId", message]] : [["", message]];
-        setState({ faults: new Map(
-          /** @type {[string, string][]} */ (found.length ? found : plain)), of: asked });
-      }
-    }, TYPING_MS);
-    return () => {
-      clearTimeout(timer);
-      stop.abort();
-    };
-  }, [asked]);
-  return { faults: state.faults, checked: state.of === asked };
+const lackingOf = (app, id, job) => [!app && t("word.app"), !id && t("form.id"),
+  !job.handler && t("word.handler")].filter(Boolean);
+
+/** @param {ReturnType<typeof useCheck>} check @param {(string | false)[]} lacking */
+function checkWords({ faults, checked, tried }, lacking) {
+  const names = lacking.join(t("word.comma"));
+  if (names && !tried) return t("form.lacking", { names });
+  if (!checked) return t("form.checking");
+  return faults.size ? t("form.faults", { n: faults.size }) : t("form.fine");
 }
+
+/** Puts the focus on a field, unless somebody is at another. @param {string} at */
+const focusOn = (at) => requestAnimationFrame(() => {
+  const field = document.querySelector(`[data-at="${at}"] input`);
+  const idle = document.activeElement?.closest("form") === null;
+  if (idle && field instanceof HTMLElement) field.focus();
+});
 
 const PLACES = ["parent", "jobId", "handler", "displayName", "owner", "labels", "description",
   "onSuccess", "onFailure",
@@ -216,15 +204,30 @@ const isShown = (path, job) => PLACES.includes(path) ||
   (job.schedules ?? []).some((_, i) => path.startsWith(`schedules[${i}].`) &&
     !path.slice(13).includes("["));
 
+/** @param {string} app @param {string[] | undefined} apps */
+function appHint(app, apps) {
+  if (app || !apps) return t("form.app.hint");
+  return t(apps.length ? "form.app.choose" : "form.app.first");
+}
+
 /**
- * @param {import("../lib/handlers.js").Offer[] | undefined} offers
- * @param {string | undefined} handler
+ * Whether somebody runs the handler; while none is named, those to choose from.
+ * @param {{
+ *   app: string, offers: import("../lib/handlers.js").Offer[] | undefined,
+ *   handler: string | undefined, choose: (name: string) => void,
+ * }} props
  */
-function handlerHint(offers, handler) {
+function HandlerHint({ app, offers, handler, choose }) {
+  if (!app) return t("form.handler.app");
   if (!offers) return "";
   const offer = offers.find((one) => one.handler?.name === handler);
   if (offer) return t("form.offered", { n: offer.executors?.length ?? 0 });
-  return handler ? t("form.notOffered") : t("form.handler.hint", { n: offers.length });
+  if (handler) return t("form.notOffered");
+  if (offers.length === 0) return t("form.noOffers");
+  const names = offers.slice(0, OFFERS_SHOWN).map((one) => one.handler?.name ?? "");
+  return html`${t("form.offers")} ${names.map((one) => html`<button type="button" class="link mono"
+    key=${one} onClick=${() => choose(one)}>${one}</button> `)}
+    ${offers.length > names.length && t("form.offersMore", { n: offers.length - names.length })}`;
 }
 
 /** The calendars that the viewer may see. */

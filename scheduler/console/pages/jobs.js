@@ -1,8 +1,8 @@
 // All jobs: what, whether, when next, how it went.
-import { html, useEffect, useMemo, useState } from "../lib/dom.js";
+import { html, useEffect, useState } from "../lib/dom.js";
 import { useEvery } from "../lib/every.js";
 import { t } from "../lib/i18n.js";
-import { lastResult, noteRun, useLastRuns } from "../lib/lastruns.js";
+import { lastOf, lastResult, noteRun, useLastRuns } from "../lib/lastruns.js";
 import { useList } from "../lib/list.js";
 import { allOf, appOf, idOf, parentOf, quoted, requestId } from "../lib/names.js";
 import { href, setQuery, useRoute } from "../lib/router.js";
@@ -11,10 +11,11 @@ import { FAILED } from "../lib/runs.js";
 import { inWords, zoneOf } from "../lib/schedules.js";
 import { can } from "../lib/session.js";
 import { watchRuns } from "../lib/stream.js";
+import { told } from "../lib/told.js";
 import { Button, ButtonLink, Empty, PageHead } from "../parts/basics.js";
 import { say, sayFault } from "../parts/dialog.js";
 import { ClearFilters, Pick, PickApp, Search } from "../parts/filters.js";
-import { Spark } from "../parts/spark.js";
+import { JobSpark } from "../parts/spark.js";
 import { JobLink, Life, jobHref, runHref } from "../parts/state.js";
 import { Switch } from "../parts/switch.js";
 import { Table } from "../parts/table.js";
@@ -56,13 +57,15 @@ export function Jobs() {
   const parent = parentOf(query.get("app"));
   const body = { parent, filter: filterOf(query), orderBy: query.get("sort") ?? "" };
   const count = Math.min(5000, Math.max(PAGE, Number(query.get("n")) || 0));
-  const list = useList({ method: "JobService/ListJobs", body, field: "jobs", count });
+  const list = useList({ method: "JobService/ListJobs", body, field: "jobs", count,
+    one: "JobService/GetJob" });
   const [chosen, setChosen] = useState(/** @type {Set<string>} */ (new Set()));
-  const last = useLastRuns(list.rows.map((/** @type {pb.Job} */ job) => job.name ?? ""));
-  const wanted = RESULTS[query.get("result") ?? ""];
-  const rows = wanted
-    ? list.rows.filter((/** @type {pb.Job} */ job) => wanted(lastResult(last.get(job.name ?? ""))))
-    : list.rows;
+  const result = query.get("result") ?? "";
+  const sifted = Object.hasOwn(RESULTS, result);
+  useLastRuns(list.rows.map((/** @type {pb.Job} */ job) => job.name ?? ""), sifted);
+  /** @param {pb.Job} job */
+  const isWanted = (job) => RESULTS[result](lastResult(lastOf(job.name ?? "").get()));
+  const rows = sifted ? list.rows.filter(isWanted) : list.rows;
 
   // How far one has read is part of the address, too.
   useEffect(() => {
@@ -75,7 +78,7 @@ export function Jobs() {
   useEvery(REFRESH_MS, () => list.refresh());
   useEvery(PASSED_MS, () => list.rows.some(hasPassed) && list.refresh());
 
-  const columns = useMemo(() => columnsOf(list.patch, last), [list, last]);
+  const columns = columnsOf(list.patch);
   const filtered = FILTERS.some((name) => query.get(name));
   return html`<${PageHead} title=${t("page.jobs")}>
       ${can("EDITOR") && html`<${ButtonLink} kind="main" icon="plus" href=${href(["jobs", "new"])}>
@@ -109,15 +112,14 @@ export function Jobs() {
 
 /**
  * @param {(job: pb.Job) => unknown} patch
- * @param {Map<string, import("../lib/lastruns.js").Last>} last
  * @returns {import("../parts/table.js").Column<pb.Job>[]}
  */
-function columnsOf(patch, last) {
+function columnsOf(patch) {
   return [
     { id: "job", label: t("word.job"), class: "first", cell: (job) => html`
       <${JobLink} name=${job.name} />
         ${job.displayName && html`<span class="under">${job.displayName}</span>`}
-      ${job.problem && html`<span class="under bad">${job.problem}</span>`}` },
+      ${job.problem && html`<span class="under bad">${told(job.problem)}</span>`}` },
     { id: "state", label: t("word.state"), cell: (job) =>
       html`<${JobSwitch} job=${job} patch=${patch} />` },
     { id: "schedule", label: t("job.schedule"), cell: (job) =>
@@ -125,7 +127,7 @@ function columnsOf(patch, last) {
     { id: "next", label: t("job.next"), cell: (job) => html`
       <${When} at=${job.nextFireTime} zone=${zoneOf(job)} bare rel next />` },
     { id: "last", label: t("job.last"), cell: (job) =>
-      html`<${Spark} last=${last.get(job.name ?? "")} />` },
+      html`<${JobSpark} job=${job.name ?? ""} />` },
     { id: "handler", label: t("word.handler"), class: "wide-only", cell: (job) => html`
       <span class="mono">${job.handler}</span>` },
     { id: "owner", label: t("word.owner"), class: "wide-only", cell: (job) => job.owner },

@@ -6,16 +6,20 @@ import { useAsk } from "../lib/list.js";
 import { appOf, idOf } from "../lib/names.js";
 import { href, useRoute, setQuery } from "../lib/router.js";
 import { call } from "../lib/rpc.js";
-import { isOpen, lateness, reason, stateOf, toneOf, waitedAgain } from "../lib/runs.js";
+import { isOpen, lateness, missedTimes, reason, stateOf, toneOf,
+  waitedAgain } from "../lib/runs.js";
 import { zoneOf } from "../lib/schedules.js";
 import { length } from "../lib/time.js";
+import { told } from "../lib/told.js";
 import { Facts, Fault, Loading, PageHead, Panel } from "../parts/basics.js";
 import { Code, Copy, Payload } from "../parts/code.js";
 import { Meter } from "../parts/meter.js";
+import { Person, Told } from "../parts/person.js";
 import { ExecutorLink, JobLink, Labels, RunLink, RunState } from "../parts/state.js";
 import { Elapsed, When } from "../parts/when.js";
 import { RunActions } from "./run/actions.js";
 import { RunLog } from "./run/log.js";
+import { Missed } from "./run/missed.js";
 import { Timeline } from "./run/timeline.js";
 import { Chain, Shards } from "./run/tree.js";
 import { triggerOf } from "./runs.js";
@@ -42,10 +46,12 @@ export function Run({ app, id }) {
   return html`<${PageHead} up=${{ href: href("/runs"), text: t("page.runs") }}
       title=${html`<${JobLink} name=${run.job} /> <span class="mono of">
         ${id}</span> <${Copy} text=${name} />`}
-      lead=${html`<${RunState} state=${run.state} /> ${!run.failure && reason(run)}`}>
+      lead=${html`<${RunState} run=${run} /> 
+        ${!run.failure && !missedTimes(run) && html`<${Told} text=${reason(run)} />`}`}>
       <${RunActions} run=${run} job=${job} again=${asked.again} /><//>
     <${Fault} error=${asked.error} again=${asked.again} />
     ${run.failure && html`<${Failed} failure=${run.failure} tone=${toneOf(state)} />`}
+    ${missedTimes(run) > 0 && html`<${Missed} run=${run} zone=${zone} />`}
     ${run.progress !== undefined && isOpen(state) && html`<div class="progress">
       <${Meter} value=${run.progress} max=${1} label=${t("run.progress")}
         text=${`${Math.round(run.progress * 100)}% ${run.progressMessage ?? ""}`} /></div>`}
@@ -94,7 +100,7 @@ const Failed = ({ failure, tone }) =>
       ${failure.type && failure.type !== failure.code &&
         html`<span class="mono of"> ${failure.type}</span>`}
       ${failure.nonRetryable && html`<span class="tag">${t("run.nonRetryable")}</span>`}</p>
-    <p class="failure-message">${failure.message}</p>
+    <p class="failure-message">${told(failure.message)}</p>
     ${failure.stack && html`<details open><summary>${t("run.stack")}</summary>
       <${Code} text=${failure.stack} label=${t("run.stack")} /></details>`}</section>`;
 
@@ -114,14 +120,13 @@ function facts(run, zone) {
     [t("run.lateness"), length(lateness(run))],
     [t("run.elapsed"), run.startTime && html`<${Elapsed} run=${run} />`],
     [t("run.trigger"), html`${triggerOf(run)} ${run.triggeredBy &&
-      html`<span class="of">${run.triggeredBy}</span>`}`],
+      html`<span class="of"><${Person} name=${run.triggeredBy} /></span>`}`],
     [t("word.executor"), run.executor && html`<${ExecutorLink} name=${run.executor} />`],
     [t("run.attempt"), run.attempt],
     [t("run.next"), !run.endTime && when(run.nextAttemptTime)],
     [t("run.killReason"), run.killReason &&
       t(`kill.${run.killReason.replace("KILL_REASON_", "")}`)],
-    [t("run.stateMessage"), run.stateMessage],
-    [t("run.missed"), (run.missedCount ?? 0) > 1 && run.missedCount],
+    [t("run.stateMessage"), run.stateMessage && html`<${Told} text=${run.stateMessage} />`],
     [t("run.shard"), run.parentRun && `${run.shardIndex ?? 0} / ${run.shardTotal ?? 0}`],
     [t("run.parent"), other(run.parentRun)],
     [t("run.rerunOf"), other(run.rerunOf)],

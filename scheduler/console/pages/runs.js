@@ -7,11 +7,12 @@ import { go, href, setQuery, useRoute } from "../lib/router.js";
 import { call } from "../lib/rpc.js";
 import { GROUPS, SINCE, TRIGGERS, jobsNamed, runFilter, runKept,
   runOfId } from "../lib/runfilter.js";
-import { STATES, isOpen, lateness, reason, stateOf } from "../lib/runs.js";
+import { STATES, hasGap, isOpen, lateness, reason, stateOf } from "../lib/runs.js";
 import { watchRuns } from "../lib/stream.js";
 import { length } from "../lib/time.js";
 import { ButtonLink, Empty, Fault, PageHead } from "../parts/basics.js";
 import { ClearFilters, Pick, PickApp, Search, useApps } from "../parts/filters.js";
+import { Told } from "../parts/person.js";
 import { ExecutorLink, JobLink, RunLink, RunState, runHref } from "../parts/state.js";
 import { Table } from "../parts/table.js";
 import { Elapsed, When, ZoneNote } from "../parts/when.js";
@@ -124,11 +125,13 @@ function columnsOf(one) {
   /** @type {import("../parts/table.js").Column<pb.Run>[]} */
   const columns = [
     { id: "state", label: t("word.state"), cell: (run) =>
-      html`<${RunState} state=${run.state} />` },
+      html`<${RunState} run=${run} />` },
     { id: "job", label: t("word.job"), class: "first", cell: (run) =>
       html`<${JobLink} name=${run.job} />` },
     { id: "run", label: t("word.run"), cell: (run) => html`<${RunLink} name=${run.name} />` },
-    { id: "fire", label: t("run.fire"), cell: (run) => html`<${When} at=${run.fireTime} bare />` },
+    { id: "fire", label: t("run.fire"), cell: (run) => html`<${When} at=${run.fireTime} bare />
+      ${hasGap(run) && html`<span class="under">${t("run.to")} <${When} at=${run.missedUntilTime}
+        bare /></span>`}` },
     { id: "late", label: t("run.lateness"), class: "num wide-only", cell: (run) =>
       length(lateness(run)) },
     { id: "elapsed", label: t("run.elapsed"), class: "num", cell: (run) =>
@@ -139,7 +142,7 @@ function columnsOf(one) {
     { id: "executor", label: t("word.executor"), cell: (run) =>
       html`<${ExecutorLink} name=${run.executor} />` },
     { id: "why", label: t("run.why"), class: "why", cell: (run) => html`
-      <span title=${reason(run)}>${reason(run)}</span>` },
+      <${Told} text=${reason(run)} />` },
   ];
   return one ? columns.filter((column) => column.id !== "job") : columns;
 }

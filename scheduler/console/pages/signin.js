@@ -61,5 +61,6 @@ function Credentials() {
     <${Fault} error=${error} />
     <${Button} type="submit" kind="main" busy=${busy}>${t("sign.in")}<//>
     <button type="button" class="link" onClick=${() => { setError(null); setByToken(!byToken); }}>
-      ${t(byToken ? "sign.byPassword" : "sign.byToken")}</button></form>`;
+      ${t(byToken ? "sign.byPassword" : "sign.byToken")}</button>
+    ${!byToken && html`<p class="minor">${t("sign.tokenHint")}</p>`}</form>`;
 }

@@ -81,7 +81,17 @@ export function say(text, more = {}) {
   last += 1;
   const id = last;
   notes.set([...notes.get().slice(-3), { id, text, ...more }]);
-  setTimeout(() => drop(id), more.bad ? SHOWN_MS * 3 : SHOWN_MS);
+  fade(id, more.bad ? SHOWN_MS * 3 : SHOWN_MS);
+}
+
+/**
+ * One that somebody points at, or whose link has the focus, stays.
+ * @param {number} id
+ * @param {number} ms
+ */
+function fade(id, ms) {
+  const held = () => document.getElementById(`note-${id}`)?.matches(":hover, :focus-within");
+  setTimeout(() => (held() ? fade(id, ms) : drop(id)), ms);
 }
 
 /** @param {number} id */
@@ -93,7 +103,7 @@ export const sayFault = (error) =>
 
 export function Notes() {
   return html`<div class="notes" role="status" aria-live="polite">${useStore(notes).map((note) =>
-    html`<div key=${note.id} class=${note.bad ? "note bad" : "note"}>
+    html`<div key=${note.id} id=${`note-${note.id}`} class=${note.bad ? "note bad" : "note"}>
       <span>${note.text}</span>
       ${note.href && html`<a href=${note.href}>${t("do.show")}</a>`}
       <button type="button" onClick=${() => drop(note.id)} aria-label=${t("do.close")}>

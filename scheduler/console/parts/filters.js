@@ -4,10 +4,12 @@ import { t } from "../lib/i18n.js";
 import { setQuery, useRoute } from "../lib/router.js";
 import { useAsk } from "../lib/list.js";
 import { listAll } from "../lib/rpc.js";
+import { can } from "../lib/session.js";
 import { idOf } from "../lib/names.js";
 import { Icon } from "./icon.js";
 
 const TYPING_MS = 250;
+const APPS_MAX = 5000;
 
 /**
  * A field whose text goes into the address shortly after it was typed.
@@ -64,12 +66,25 @@ export function Pick({ name, label, options, any }) {
 }
 
 /** Ids of the apps that the viewer may see. */
-export function useApps() {
-  const { value } = useAsk(async () => {
-    const { items } = await listAll("ClusterService/ListApps", {}, "apps", 5000);
-    return items.map((/** @type {any} */ app) => idOf(app.name));
-  }, []);
-  return value ?? [];
+export async function askApps() {
+  const { items } = await listAll("ClusterService/ListApps", {}, "apps", APPS_MAX);
+  return items.map((/** @type {any} */ app) => idOf(app.name));
+}
+
+/** The same; none until they are known. */
+export const useApps = () => useAsk(askApps, []).value ?? [];
+
+/**
+ * Those in which the viewer may change things; the only one is taken at once.
+ * @param {string} app the one that is chosen
+ * @param {(app: string) => void} choose
+ */
+export function useOwnApps(app, choose) {
+  const apps = useApps().filter((one) => can("EDITOR", one));
+  useEffect(() => {
+    if (!app && apps.length === 1) choose(apps[0]);
+  }, [apps.length]);
+  return apps;
 }
 
 /** The choice of an app. */

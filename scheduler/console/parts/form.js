@@ -10,13 +10,14 @@ export const valueOf = (event) => /** @type {HTMLInputElement} */ (event.target)
  * A field with its name, what it is for, and what is wrong with it.
  * @param {{
  *   label: any, hint?: any, fault?: string, must?: boolean, children?: any, tick?: boolean,
- * }} props
+ *   at?: string,
+ * }} props `at`: its path, where a form asks which of its fields were left
  */
-export function Labelled({ label, hint, fault, must, children, tick }) {
+export function Labelled({ label, hint, fault, must, children, tick, at }) {
   const id = useId();
   const told = cls(hint && `${id}-hint`, fault && `${id}-fault`);
   const field = cloneElement(children, { id, "aria-describedby": told || undefined });
-  return html`<div class=${cls("field", tick && "tick", fault && "wrong")}>
+  return html`<div class=${cls("field", tick && "tick", fault && "wrong")} data-at=${at}>
     ${tick && field}
     <label for=${id}>${label}${must && html`<i class="must">${t("form.must")}</i>`}</label>
     ${!tick && field}
@@ -29,16 +30,16 @@ export function Labelled({ label, hint, fault, must, children, tick }) {
  * @param {{
  *   label: any, value: string, change: (text: string) => void, hint?: any, fault?: string,
  *   must?: boolean, list?: string, mono?: boolean, placeholder?: string, rows?: number,
- *   type?: string, off?: boolean,
- * }} props
+ *   type?: string, off?: boolean, at?: string, leave?: () => void,
+ * }} props `leave` hears that it was left with a change
  */
 export function TextField(props) {
-  const { label, value, change, hint, fault, must, list, mono, placeholder, rows, type,
-    off } = props;
+  const { label, value, change, hint, fault, must, list, mono, placeholder, rows, type, off, at,
+    leave } = props;
   const onInput = (/** @type {Event} */ event) => change(valueOf(event));
-  const shared = { value, onInput, placeholder, "aria-invalid": Boolean(fault), class: mono ?
-    "mono" : "", disabled: off };
-  return html`<${Labelled} label=${label} hint=${hint} fault=${fault} must=${must}>
+  const shared = { value, onInput, onChange: leave, placeholder, "aria-invalid": Boolean(fault),
+    class: mono ? "mono" : "", disabled: off };
+  return html`<${Labelled} label=${label} hint=${hint} fault=${fault} must=${must} at=${at}>
     ${rows
       ? html`<textarea ...${shared} rows=${rows}></textarea>`
       : html`<input ...${shared} type=${type ?? "text"} list=${list} spellcheck=${false}
@@ -48,11 +49,11 @@ export function TextField(props) {
 /**
  * @param {{
  *   label: any, value: string, change: (value: string) => void, options: [string, string][],
- *   hint?: any, fault?: string, none?: string,
+ *   hint?: any, fault?: string, none?: string, at?: string,
  * }} props
  */
-export const SelectField = ({ label, value, change, options, hint, fault, none }) =>
-  html`<${Labelled} label=${label} hint=${hint} fault=${fault}>
+export const SelectField = ({ label, value, change, options, hint, fault, none, at }) =>
+  html`<${Labelled} label=${label} hint=${hint} fault=${fault} at=${at}>
     <select value=${value} onChange=${(/** @type {Event} */ e) => change(valueOf(e))}
       aria-invalid=${Boolean(fault)}>
       ${none !== undefined && html`<option value="">${none}</option>`}
@@ -62,10 +63,11 @@ export const SelectField = ({ label, value, change, options, hint, fault, none }
 /**
  * @param {{
  *   label: any, value: boolean, change: (on: boolean) => void, hint?: any, fault?: string,
+ *   at?: string,
  * }} props
  */
-export const TickField = ({ label, value, change, hint, fault }) =>
-  html`<${Labelled} label=${label} hint=${hint} fault=${fault} tick>
+export const TickField = ({ label, value, change, hint, fault, at }) =>
+  html`<${Labelled} label=${label} hint=${hint} fault=${fault} at=${at} tick>
     <input type="checkbox" checked=${value} onChange=${(/** @type {Event} */ e) =>
       change(/** @type {HTMLInputElement} */ (e.target).checked)} /><//>`;
 
@@ -76,13 +78,14 @@ export const TickField = ({ label, value, change, hint, fault }) =>
  *   label: any, value: T | undefined, change: (value: T | undefined) => void, hint?: any,
  *   fault?: string, placeholder?: string, read: (text: string) => T | undefined,
  *   write: (value: T | undefined) => string, wrong: string, tell?: (wrong: boolean) => void,
- *   type?: string, must?: boolean, list?: string,
+ *   type?: string, must?: boolean, list?: string, at?: string,
  * }} props
  */
 export function ReadField(props) {
   const { label, value, change, hint, fault, placeholder, read, write, wrong, tell, type, must,
-    list } = props;
+    list, at } = props;
   const [text, setText] = useState(write(value));
+  const [left, setLeft] = useState(false);
   const unread = text.trim() !== "" && read(text) === undefined;
   const shown = write(value);
   useEffect(() => {
@@ -100,7 +103,8 @@ export function ReadField(props) {
     if (next.trim() === "" || meant !== undefined) change(meant);
   };
   return html`<${TextField} label=${label} value=${text} change=${take} hint=${hint} must=${must}
-    fault=${unread ? wrong : fault} placeholder=${placeholder} type=${type} list=${list} />`;
+    fault=${unread ? left && wrong : fault} placeholder=${placeholder} type=${type} list=${list}
+    at=${at} leave=${() => setLeft(true)} />`;
 }
 
 /** A length of time, such as 90s or 1h30m. @param {any} props */
@@ -155,17 +159,17 @@ export const LabelsField = (props) =>
  * An instant by the clock of a zone.
  * @param {{
  *   label: any, value: string | undefined, change: (value: string | undefined) => void,
- *   zone: string, fault?: string, hint?: any,
+ *   zone: string, fault?: string, hint?: any, at?: string,
  * }} props
  */
-export function InstantField({ label, value, change, zone, fault, hint }) {
+export function InstantField({ label, value, change, zone, fault, hint, at: path }) {
   const at = value ? Date.parse(value) : NaN;
   /** @param {string} text */
   const take = (text) => {
     const ms = wallClock(text, zone);
     change(Number.isNaN(ms) ? undefined : new Date(ms).toISOString());
   };
-  return html`<${Labelled} label=${label} hint=${hint ?? zone} fault=${fault}>
+  return html`<${Labelled} label=${label} hint=${hint ?? zone} fault=${fault} at=${path}>
     <input type="datetime-local" step="1" value=${Number.isNaN(at) ? "" : wallText(at, zone)}
       aria-invalid=${Boolean(fault)} onChange=${(/** @type {Event} */ e) => take(valueOf(e))} />
         <//>`;

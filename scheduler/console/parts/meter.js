@@ -1,6 +1,15 @@
 // How much of something is taken.
 import { html } from "../lib/dom.js";
-import { number } from "../lib/i18n.js";
+import { number, t } from "../lib/i18n.js";
+
+/**
+ * The slots of an executor that are in use; of one that is not connected nobody knows.
+ * @param {{ of: pb.Executor }} props
+ */
+export const Slots = ({ of: one }) => (one.state === "STATE_OFFLINE"
+  ? html`<span class="none">–</span>`
+  : html`<${Meter} value=${(one.slots ?? 0) - (one.freeSlots ?? 0)} max=${one.slots ?? 0}
+    label=${t("executor.slots")} />`);
 
 /** @param {{ value: number, max: number, label: string, text?: string }} props */
 export function Meter({ value, max, label, text }) {

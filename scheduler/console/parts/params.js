@@ -43,7 +43,7 @@ export function Params({ app, handler, text, change, tell }) {
             change(/** @type {HTMLTextAreaElement} */ (e.target).value)}></textarea>`}
     ${fault && html`<p class="field-fault" role="alert">${t("params.notJson", { fault })}</p>`}
     ${lacking.length > 0 && html`<p class="field-note">
-      ${t("params.lacking", { names: lacking.join(", ") })}</p>`}
+      ${t("params.lacking", { names: lacking.join(t("word.comma")) })}</p>`}
   </fieldset>`;
 }
 

@@ -3,6 +3,7 @@ import { html, useEffect, useState } from "../lib/dom.js";
 import { t } from "../lib/i18n.js";
 import { call } from "../lib/rpc.js";
 import { ago, clockOf, dateOf, instant, knowsZone, weekday, zoneName } from "../lib/time.js";
+import { told, toldSchedule } from "../lib/told.js";
 import { Fault } from "./basics.js";
 import { Icon } from "./icon.js";
 
@@ -52,11 +53,12 @@ export function Preview({ app, schedule, count = 6, quiet, tell }) {
   const zone = schedule.timeZone || "UTC";
   const dialect = cronDialect.replace("CRON_DIALECT_", "");
   return html`<div class="preview" aria-live="polite">
-    <p class="preview-words">${description}
+    <p class="preview-words">${toldSchedule(description)}
       ${dialect && dialect !== "UNSPECIFIED" &&
         html` <span class="tag">${t(`dialect.${dialect}`)}</span>`}</p>
     ${warnings.map((warning) =>
-      html`<p key=${warning} class="field-note"><${Icon} name="warn" size=${13} /> ${warning}</p>`)}
+      html`<p key=${warning} class="field-note"><${Icon} name="warn" size=${13} />
+        ${told(warning)}</p>`)}
     ${fireTimes.length === 0
       ? html`<p class="none">${t(schedule.delay ? "preview.delay" : "preview.none")}</p>`
       : html`<p class="minor">${t("zone.note",

@@ -1,16 +1,18 @@
 // The last runs of a job as small bars: how each ended, and how long it took.
 import { html } from "../lib/dom.js";
 import { t } from "../lib/i18n.js";
-import { SHOWN } from "../lib/lastruns.js";
-import { elapsed, stateOf, toneOf } from "../lib/runs.js";
+import { SHOWN, lastOf } from "../lib/lastruns.js";
+import { elapsed, shownState, toneOf } from "../lib/runs.js";
+import { useStore } from "../lib/store.js";
 import { instant, length, shownZone, whole } from "../lib/time.js";
 import { runHref } from "./state.js";
 
 const STEP = 7;
 const HEIGHT = 22;
 
-/** @param {{ last: import("../lib/lastruns.js").Last | undefined }} props */
-export function Spark({ last }) {
+/** @param {{ job: string }} props */
+export function JobSpark({ job }) {
+  const last = useStore(lastOf(job));
   if (!last) return html`<span class="spark wait" aria-hidden="true"></span>`;
   if (last.runs.length === 0) return html`<span class="none">${t("job.neverRan")}</span>`;
   const runs = last.runs.slice(0, SHOWN).reverse();
@@ -20,9 +22,9 @@ export function Spark({ last }) {
   const skipped = SHOWN - runs.length;
   return html`<svg class="spark" width=${SHOWN * STEP} height=${HEIGHT} role="img"
     aria-label=${t("job.sparkWords",
-      { n: runs.length, state: t(`state.${stateOf(last.runs[0].state)}`) })}>
+      { n: runs.length, state: t(`state.${shownState(last.runs[0])}`) })}>
     ${runs.map((run, i) => {
-      const tone = toneOf(stateOf(run.state));
+      const tone = toneOf(shownState(run));
       const tall = 5 + Math.round((HEIGHT - 6) * Math.sqrt(lengths[i] / top));
       return html`<a key=${run.name} href=${runHref(run.name ?? "")} tabindex="-1">
         <rect class="spark-hit" x=${(skipped + i) * STEP} y="0" width=${STEP} height=${HEIGHT} />
@@ -34,5 +36,6 @@ export function Spark({ last }) {
 /** @param {pb.Run} run @param {number} ms */
 function words(run, ms) {
   const at = instant(run.startTime ?? run.fireTime ?? run.createTime);
-  return `${t(`state.${stateOf(run.state)}`)} · ${whole(at, shownZone())} · ${length(ms)}`;
+  return [t(`state.${shownState(run)}`), whole(at, shownZone()), ms && length(ms)].filter(Boolean)
+    .join(" · ");
 }

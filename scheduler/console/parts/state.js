@@ -1,18 +1,19 @@
 // States and what goes with them: always a sign and a word, never a colour alone.
 import { cls, html } from "../lib/dom.js";
-import { t } from "../lib/i18n.js";
+import { number, t } from "../lib/i18n.js";
 import { href } from "../lib/router.js";
-import { stateOf, toneOf } from "../lib/runs.js";
+import { missedTimes, shownState, toneOf } from "../lib/runs.js";
 import { appOf, idOf } from "../lib/names.js";
 import { Icon } from "./icon.js";
 
-/** The state of a run. @param {{ state: string | undefined, short?: boolean }} props */
-export function RunState({ state, short }) {
-  const word = stateOf(state);
+/** The state of a run; of missed fire times, how many. @param {{ run: pb.Run }} props */
+export function RunState({ run }) {
+  const word = shownState(run);
   const tone = toneOf(word);
+  const missed = missedTimes(run);
   return html`<span class=${cls("state", `tone-${tone}`, word === "RUNNING" && "is-live")}>
-    <${Icon} name=${tone} size=${13} />${!short && html`<span>${t(`state.${word}`)}</span>`}
-  </span>`;
+    <${Icon} name=${tone} size=${13} /><span>${t(`state.${word}`)}</span>
+    ${missed > 1 && html`<span>×${number(missed)}</span>`}</span>`;
 }
 
 /** @type {Record<string, string>} */

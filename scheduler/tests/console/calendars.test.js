@@ -54,7 +54,7 @@ test("a calendar is made, a job goes by it, a change reaches the job, and it is 
 
   await page.getByLabel("Delete").click();
   await save(page);
-  await form.getByRole("alert").getByText("1 jobs use it").waitFor();
+  await form.getByRole("alert").getByText("it is used by 1 job").waitFor();
   await form.getByLabel("Close").click();
   await page.getByText("Edit", { exact: true }).click();
   await form.getByLabel("Dates").fill("2030-02-28");

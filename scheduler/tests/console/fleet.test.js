@@ -55,6 +55,15 @@ test("an executor that is killed is told of on the home page, with since when", 
   await close();
 });
 
+test("an executor that leaves stays in sight as it is now, whatever the filter", async () => {
+  const agent = await here.scheduler.agent("leaving", { nap: "sleep 300" });
+  const { page, close } = await here.open({ at: "/executors?app=leaving&state=ONLINE" });
+  await row(page, "leaving/").getByText("online").waitFor();
+  await agent.stop("SIGTERM");
+  await row(page, "leaving/").getByText("offline").waitFor();
+  await close();
+});
+
 test("the cluster's page shows the node, its partitions and its backlog", async () => {
   const { page, close } = await here.open({ at: "/cluster" });
   await page.getByLabel("64 of 64 partitions are held").waitFor();

@@ -121,6 +121,8 @@ test("missed fire times count each, runs that a policy skipped do not, and the l
   await tile(page, "Failed or missed").click();
   await page.locator("table.list tbody tr").first().waitFor();
   assert.equal(await page.locator("table.list tbody tr").count(), 2);
+  const first = page.locator("table.list tbody tr").first();
+  assert.match(await first.innerText(), /missed\s*×12/);
   await close();
 });
 

@@ -13,7 +13,11 @@ test("a job is written, checked as it is typed, and runs", async () => {
   const { page, close } = await here.open({ at: "/jobs/new" });
   await until(async () => (await page.getByLabel("App").inputValue()) === "demo",
     "the only app to be filled in");
+  await page.getByText("Still to fill in: Id, Handler").waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement?.closest("[data-at]")
+    ?.getAttribute("data-at")), "jobId", "the focus is on the first field to fill in");
   await page.getByLabel("Id").fill("Not A Name");
+  await page.getByLabel("Id").press("Tab");
   await page.locator(".field.wrong", { hasText: "Id" }).getByText(/a-z/).last().waitFor();
   await page.getByLabel("Id").fill("greeter");
   // Handlers are those that connected executors offer.
@@ -27,6 +31,7 @@ test("a job is written, checked as it is typed, and runs", async () => {
   await page.getByText("The handler asks for name, too.").waitFor();
   await page.locator(".params").getByLabel("name").fill("Mei");
   await page.getByLabel("Cron expression").fill("61 * * * *");
+  await page.getByLabel("Cron expression").press("Tab");
   await page.locator(".field.wrong", { hasText: "Cron" }).locator(".field-fault").waitFor();
   await page.getByLabel("Cron expression").fill("0 0 9 ? * 2-6");
   await page.getByLabel("Time zone").fill("Asia/Shanghai");
@@ -74,14 +79,73 @@ test("faults of a form stand at their fields, and what was typed stays", async (
   const { page, close } = await here.open({ at: "/jobs/new?app=demo" });
   await page.getByText("Retries", { exact: true }).click();
   await page.getByLabel("First wait").fill("soon");
+  await page.getByLabel("First wait").press("Tab");
   await page.getByText("Write a length such as 90s").waitFor();
   await page.getByLabel("Attempts").fill("5000");
+  await page.getByLabel("Attempts").press("Tab");
   await page.locator(".field.wrong", { hasText: "Attempts" }).locator(".field-fault").waitFor();
   await save(page);
   // Nothing was sent, and fields that are empty and needed say so now.
   await page.locator(".field.wrong", { hasText: "Handler" }).waitFor();
   assert.equal(await page.getByLabel("First wait").inputValue(), "soon");
   assert.match(page.url(), /jobs\/new/);
+  await close();
+});
+
+test("a field is accused when it was left with a change or on save, and not before", async () => {
+  const { page, close } = await here.open({ at: "/jobs/new?app=demo" });
+  const wrong = page.locator(".field.wrong");
+  const heard = page.getByText("Still to fill in: Id, Handler");
+  await heard.waitFor();
+  // To pass through is no fault.
+  await page.getByLabel("Id").focus();
+  await page.getByLabel("Handler").focus();
+  await page.getByLabel("Owner").focus();
+  await until(async () => (await page.getByText("checking").count()) === 0, "the check");
+  assert.equal(await wrong.count(), 0);
+  await page.getByText("Retries", { exact: true }).click();
+  await page.getByLabel("First wait").pressSequentially("1");
+  await page.getByLabel("First wait").pressSequentially("h3");
+  assert.equal(await wrong.count(), 0, "half a length is no fault while it is typed");
+  await page.getByLabel("First wait").fill("");
+  await page.getByText("Retries", { exact: true }).click();
+  await save(page);
+  await page.locator(".field.wrong", { hasText: "Id" }).waitFor();
+  await page.locator(".field.wrong", { hasText: "Handler" }).waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement?.closest("[data-at]")
+    ?.getAttribute("data-at")), "jobId", "the focus is on the first fault");
+  await close();
+});
+
+test("the app leads: with several to choose from the form waits for it", async () => {
+  await here.scheduler.call("ClusterService/CreateApp", { appId: "second", app: {} });
+  const { page, close } = await here.open({ at: "/jobs/new" });
+  await page.getByText("Choose it first").waitFor();
+  await page.getByText("Choose an app first: its executors offer the handlers.").waitFor();
+  await until(() => page.evaluate(() => document.activeElement?.closest("[data-at]")
+    ?.getAttribute("data-at") === "parent"), "the focus on the app");
+  await page.getByLabel("App").fill("demo");
+  await page.locator("[data-at=handler]").getByRole("button", { name: "hello" }).click();
+  assert.equal(await page.getByLabel("Handler").inputValue(), "hello");
+  await page.getByLabel("App").fill("second");
+  await page.getByText("No connected executor offers it").waitFor();
+  await here.scheduler.call("ClusterService/DeleteApp", { name: "apps/second" });
+  await close();
+});
+
+test("what is left empty tells its default by its value, in the form and in the settings",
+  async () => {
+  const { page, close } = await here.open({ at: "/jobs/new?app=demo" });
+  await page.getByText("Time and overlap", { exact: true }).click();
+  for (const [label, usual] of [["Time to stop", "default: 10 s"],
+    ["Timeout", "default: no limit"], ["Waiting at most", "default: 100"]]) {
+    assert.equal(await page.getByLabel(label, { exact: true }).getAttribute("placeholder"), usual);
+  }
+  await page.locator("option", { hasText: "default: skip the new one" })
+    .waitFor({ state: "attached" });
+  await goTo(page, "/jobs/demo/report/settings");
+  await page.locator(".facts > div", { hasText: "Time to stop" }).getByText("default: 10 s")
+    .waitFor();
   await close();
 });
 
@@ -138,6 +202,29 @@ test("a fixed rate counts from the job's creation, in the coming fires and in th
     const shown = Date.parse(await first.getAttribute("datetime") ?? "");
     assert.equal(shown, Date.parse(job.nextFireTime), at);
   }
+  await close();
+});
+
+test("in Chinese schedules are told in Chinese, and a length can be typed as it is shown",
+  async () => {
+  const { page, close } = await here.open({ at: "/jobs/new?app=demo", lang: "zh" });
+  const [cron, words] = [page.getByLabel("Cron 表达式"), page.locator(".preview-words")];
+  await page.locator("[data-at='schedules[0].timeZone'] input").fill("UTC");
+  await words.getByText("UTC").waitFor();
+  for (const [text, told] of [["0 2 * * *", "每天 02:00"], ["30 9 * * MON-FRI", "周一至周五 09:30"],
+    ["*/15 9-17 * 3 1,3,5", "3月"], ["0 0 L * *", "每月最后一天 00:00"],
+    ["0 9 ? * 2#1", "每月第一个周"], ["0 0 1,15 * *", "每月 1、15 日"], ["5 * * * *", "每小时第 5 分"],
+    ["@every 90m", "每隔 1 小时 30 分"]]) {
+    await cron.fill(text);
+    await words.getByText(told).waitFor();
+    assert.doesNotMatch((await words.innerText()).replace(/UTC|Quartz|Unix|Spring/g, ""),
+      /[A-Za-z]/, text);
+  }
+  await page.getByText("时间与重叠").click();
+  assert.equal(await page.getByLabel("停止宽限").getAttribute("placeholder"), "默认：10 秒");
+  await page.getByLabel("停止宽限").fill("1 分 30 秒");
+  await page.getByLabel("停止宽限").press("Tab");
+  assert.equal(await page.locator("[data-at=killGrace].wrong").count(), 0);
   await close();
 });
 

@@ -12,6 +12,15 @@ const here = stage(async (scheduler) => {
 const rows = (/** @type {import("playwright-core").Page} */ page) =>
   page.locator("table.list tbody tr");
 
+/** Something that one side waits for and another gives. */
+function signal() {
+  let give = () => {};
+  const given = new Promise((resolve) => {
+    give = () => resolve(undefined);
+  });
+  return { give, given };
+}
+
 test("search and filters narrow the list and stand in the address", async () => {
   const { page, close } = await here.open({ at: "/jobs" });
   await row(page, "hello").waitFor();
@@ -86,6 +95,57 @@ test("r73 30 jobs switched in a row: the list stays where it is", async () => {
   const { jobs } = await here.scheduler.call("JobService/ListJobs",
     { parent: "apps/shop", filter: "state = PAUSED", pageSize: 1000 });
   assert.equal(jobs.length, 30);
+  await close();
+});
+
+test("a job that was just paused stays paused when an older answer comes after", async () => {
+  const { page, close } = await here.open({ at: "/jobs?app=shop&q=sync-012&state=ACTIVE" });
+  const line = row(page, "sync-0120");
+  await line.waitFor();
+  const [asked, answer] = [signal(), signal()];
+  await page.route("**/clawjob.v1.JobService/ListJobs", async (route) => {
+    const response = await route.fetch();
+    asked.give();
+    await answer.given;
+    await route.fulfill({ response });
+  }, { times: 1 });
+  await asked.given;
+  await line.getByRole("switch").click();
+  await line.getByText("paused").waitFor();
+  const shown = page.waitForResponse("**/clawjob.v1.JobService/ListJobs");
+  answer.give();
+  await (await shown).finished();
+  const again = page.waitForResponse("**/clawjob.v1.JobService/ListJobs");
+  await (await again).finished();
+  assert.equal(await line.getByText("paused").count(), 1);
+  await close();
+});
+
+test("a job that another person pauses or deletes is shown so, whatever the filter", async () => {
+  const { page, close } = await here.open({ at: "/jobs?app=shop&q=sync-011&state=ACTIVE" });
+  await row(page, "sync-0110").waitFor();
+  await here.scheduler.call("JobService/PauseJob", { name: "apps/shop/jobs/sync-0110" });
+  await here.scheduler.call("JobService/DeleteJob", { name: "apps/shop/jobs/sync-0111" });
+  await row(page, "sync-0110").getByText("paused").waitFor();
+  await until(async () => (await row(page, "sync-0111").count()) === 0, "the deleted one is gone");
+  assert.equal(await row(page, "sync-0112").getByText("active").count(), 1);
+  await close();
+});
+
+test("more jobs than one look takes are paused by another person: all are shown so", async () => {
+  const ids = await here.scheduler.manyJobs("feeds", "feed", 60,
+    { schedules: [{ cron: "0 4 1 1 *" }] });
+  const { page, close } = await here.open({ at: "/jobs?app=feeds&state=ACTIVE" });
+  await row(page, "feed-0000").waitFor();
+  await until(async () => {
+    await page.mouse.wheel(0, 20_000);
+    return (await rows(page).count()) === 60;
+  }, "all rows");
+  for (const id of ids) {
+    await here.scheduler.call("JobService/PauseJob", { name: `apps/feeds/jobs/${id}` });
+  }
+  await until(async () => (await rows(page).filter({ hasText: "paused" }).count()) === 60,
+    "all 60 paused");
   await close();
 });
 

@@ -8,8 +8,11 @@ import { Scheduler, until } from "./support/scheduler.js";
 
 const [directory = "screenshots", minutes = "0"] = process.argv.slice(2);
 const MINUTE_MS = 60_000;
-const DESK = { width: 1280, height: 800 };
-const PHONE = { width: 375, height: 812 };
+/** So long the scheduler is away, for fire times that it misses. */
+const AWAY_MS = 45_000;
+/** @type {Record<string, { width: number, height: number }>} */
+const SIZES = { desk: { width: 1280, height: 800 }, phone: { width: 375, height: 812 },
+  tablet: { width: 820, height: 1180 }, wall: { width: 3840, height: 2160 } };
 
 /** @type {Record<string, string>} */
 const SCRIPTS = {
@@ -77,15 +80,21 @@ async function furnish(scheduler, hook) {
   const [failed, split] = [await scheduler.runOf("apps/billing/jobs/archive-invoices"),
     await scheduler.runOf("apps/warehouse/jobs/reindex")];
   await scheduler.runOf("apps/billing/jobs/archive-invoices");
+  await scheduler.process?.stop();
+  await new Promise((go) => setTimeout(go, AWAY_MS));
+  await scheduler.up();
+  const missed = await until(async () => (await scheduler.call("RunService/ListRuns",
+    { parent: "apps/-", filter: "state = SKIPPED" })).runs?.find(
+    (/** @type {pb.Run} */ run) => (run.missedCount ?? 0) > 1), "missed fire times");
   const { runs } = await scheduler.call("RunService/ListRuns",
     { parent: "apps/warehouse", filter: "state = RUNNING" });
   const last = (/** @type {string} */ name) => name.replace("apps/", "").replace("/runs/", "/");
-  return { failed: last(failed.name), split: last(split.name),
+  return { failed: last(failed.name), split: last(split.name), missed: last(missed.name),
     long: last(runs[0]?.name ?? split.name) };
 }
 
-/** @param {{ failed: string, split: string, long: string }} runs @returns {[string, string][]} */
-const pages = ({ failed, split, long }) => [
+/** @param {Awaited<ReturnType<typeof furnish>>} runs @returns {[string, string][]} */
+const pages = ({ failed, split, long, missed }) => [
   ["home", "/"], ["jobs", "/jobs"], ["job", "/jobs/billing/ledger-sync"],
     ["job-coming", "/jobs/billing/nightly-report/coming"],
   ["job-settings", "/jobs/billing/nightly-report/settings"],
@@ -93,7 +102,7 @@ const pages = ({ failed, split, long }) => [
   ["job-new", "/jobs/new?app=billing"], ["job-edit", "/jobs/billing/nightly-report/edit"],
     ["runs", "/runs"],
   ["runs-failed", "/runs?state=troubled&since=24h"], ["run-failed", `/runs/${failed}`],
-    ["run-shards", `/runs/${split}`],
+    ["run-shards", `/runs/${split}`], ["run-missed", `/runs/${missed}`],
   ["run-live", `/runs/${long}`], ["forecast", "/forecast?app=warehouse&hours=72"],
     ["calendars", "/calendars"], ["calendar", "/calendars/billing/holidays"],
   ["executors", "/executors"],
@@ -119,9 +128,9 @@ try {
   const runs = await furnish(scheduler, `http://127.0.0.1:${port}/hook`);
   await new Promise((go) => setTimeout(go, Number(minutes) * MINUTE_MS));
   for (const theme of /** @type {const} */ (["light", "dark"])) {
-    for (const size of [DESK, PHONE]) {
+    for (const [name, size] of Object.entries(SIZES)) {
       const { page, close } = await open(browser, scheduler, { theme, size });
-      const kind = size === PHONE ? `phone-${theme}` : theme;
+      const kind = name === "desk" ? theme : `${name}-${theme}`;
       for (const [name, at] of pages(runs)) {
         await goTo(page, at);
         await settled(page, name);
@@ -133,11 +142,11 @@ try {
       await close();
     }
   }
-  const { page, close } = await open(browser, scheduler, { token: "", size: DESK });
+  const { page, close } = await open(browser, scheduler, { token: "", size: SIZES.desk });
   await page.locator("form").waitFor();
   await page.screenshot({ path: join(directory, "sign-in-light.png") });
   await close();
-  const zh = await open(browser, scheduler, { lang: "zh", size: DESK });
+  const zh = await open(browser, scheduler, { lang: "zh", size: SIZES.desk });
   for (const [name, at] of pages(runs)) {
     await goTo(zh.page, at);
     await settled(zh.page, name);

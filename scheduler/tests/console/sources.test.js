@@ -54,6 +54,60 @@ test("every text is used, and every text that is used is there", async () => {
   assert.deepEqual(asked.filter((key) => !(key in en)), []);
 });
 
+const SCHEDULER = "../../src/";
+const EXECUTOR = "../../../executor-rs/src/";
+
+/** Rust sources below these folders; lines that go on are joined. @param {string[]} homes */
+function rust(...homes) {
+  return homes.flatMap((home) => {
+    const at = new URL(home, import.meta.url);
+    return readdirSync(at, { recursive: true }).map(String).filter((name) => name.endsWith(".rs"))
+      .map((name) => readFileSync(new URL(name, at), "utf8"));
+  }).join("\n").replace(/\\\n\s*/g, "");
+}
+
+test("every phrase that is translated is one that the scheduler or an executor says", async () => {
+  const said = rust(SCHEDULER, EXECUTOR);
+  const { default: phrases } = await import(new URL("i18n/zh/phrases.js", HOME).href);
+  /** @type {[string, string][]} */
+  const pairs = phrases;
+  for (const [english, text] of pairs) {
+    for (const part of english.split(/\{\w+[~#@!]?\}|\d+|\n/)) {
+      assert.ok(said.includes(part.trim()), part);
+    }
+    const blanks = (/** @type {string} */ of) => [...of.matchAll(/\{(\w+)/g)].map((one) => one[1]);
+    assert.ok(blanks(text).every((name) => blanks(english).includes(name)), english);
+  }
+});
+
+test("the defaults that the form names are the scheduler's", async () => {
+  const said = rust(SCHEDULER);
+  const { SECTIONS } = await import(new URL("pages/jobform/fields.js", HOME).href);
+  /** @type {import("../../console/pages/jobform/fields.js").Setting[]} */
+  const fields = SECTIONS.flatMap((/** @type {any} */ section) => section.fields);
+  let compared = 0;
+  for (const { label, usual, kind, options } of fields) {
+    const name = label.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
+    const [, value] = new RegExp(`const ${name}_DEFAULT: \\w+ = (.*);`).exec(said) ?? [];
+    if (kind === "choice") {
+      const [, first] = /#\[default\]\s+(\w+),/.exec(
+        said.slice(said.indexOf(`pub enum ${ENUMS[label]} `))) ?? [];
+      assert.equal(first?.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter}`).toUpperCase(),
+        options?.[0], label);
+    } else if (value) {
+      const [, seconds] = /from_secs\((.*)\)/.exec(value) ?? [];
+      const product = (seconds ?? value).split("*").reduce((all, one) => all * Number(one), 1);
+      assert.equal(usual, seconds ? `${product}s` : product, label);
+    } else continue;
+    compared += 1;
+  }
+  assert.ok(compared >= 14, `${compared} were compared`);
+});
+
+/** Enums of choices in the scheduler's sources. @type {Record<string, string>} */
+const ENUMS = { overlap: "OverlapPolicy", misfire: "MisfirePolicy", route: "RouteStrategy",
+  lostPolicy: "LostPolicy", disconnectPolicy: "DisconnectPolicy" };
+
 test("files are short, and their lines too", () => {
   const faults = own.filter((name) => /\.(js|css|html)$/.test(name)).flatMap((name) => {
     const lines = read(name).split("\n");

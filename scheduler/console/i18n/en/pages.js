@@ -131,6 +131,7 @@ export default {
   "finding.noOwner": "No node schedules",
   "finding.noOwnerWhy": "The partitions are held by nobody: nothing fires until a node takes them.",
   "finding.offset": "The clock of node {name} is {s} s off",
+  "finding.problem": "The scheduler can't schedule",
   "finding.suspect": "{name} does not answer",
   "finding.suspectWhy": "No heartbeat for a while. Its runs are not given up yet.",
   "finding.waiting": "{n} runs of {job} wait",

@@ -128,6 +128,7 @@ export default {
   "finding.noOwner": "没有节点在调度",
   "finding.noOwnerWhy": "分区无人持有：在有节点接手之前不会触发任何任务。",
   "finding.offset": "节点 {name} 的时钟偏差 {s} 秒",
+  "finding.problem": "调度器无法调度",
   "finding.suspect": "{name} 没有响应",
   "finding.suspectWhy": "一段时间没有心跳。其运行尚未被放弃。",
   "finding.waiting": "{job} 有 {n} 次运行在等待",

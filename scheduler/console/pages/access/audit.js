@@ -3,10 +3,12 @@ import { html } from "../../lib/dom.js";
 import { useEvery } from "../../lib/every.js";
 import { t } from "../../lib/i18n.js";
 import { useList } from "../../lib/list.js";
-import { allOf, quoted } from "../../lib/names.js";
+import { allOf, oneOf, quoted } from "../../lib/names.js";
+import { peopleNamed } from "../../lib/people.js";
 import { useRoute } from "../../lib/router.js";
 import { Empty } from "../../parts/basics.js";
 import { ClearFilters, Pick, PickApp, Search } from "../../parts/filters.js";
+import { Person } from "../../parts/person.js";
 import { Table } from "../../parts/table.js";
 import { When, ZoneNote } from "../../parts/when.js";
 
@@ -24,9 +26,10 @@ export function Audit() {
   /** @param {string} name @param {string} field @param {string} [op] */
   const is = (name, field, op = ":") => query.get(name) &&
     `${field} ${op} ${quoted(query.get(name) ?? "")}`;
-  const filter = allOf(is("q", "resource"), is("principal", "principal"), is("method", "method"),
-    is("app", "app", "="),
-    is("code", "code", "="));
+  const who = query.get("principal");
+  const filter = allOf(is("q", "resource"),
+    who && (oneOf("principal", peopleNamed(who)) || is("principal", "principal")),
+    is("method", "method"), is("app", "app", "="), is("code", "code", "="));
   const list = useList({ method: "ClusterService/ListAuditEvents", body: { filter },
     field: "events", idOf: keyOf });
   useEvery(LIVE_MS, () => list.refresh());
@@ -34,13 +37,14 @@ export function Audit() {
   const columns = [
     { id: "time", label: t("alarm.time"), cell: (event) =>
       html`<${When} at=${event.time} bare rel />` },
-    { id: "who", label: t("audit.who"), class: "first", cell: (event) => event.principal },
+    { id: "who", label: t("audit.who"), class: "first", cell: (event) =>
+      html`<${Person} name=${event.principal} />` },
     { id: "what", label: t("audit.what"), cell: (event) =>
       html`<span class="mono">${event.method}</span>
       ${event.changedFields?.length ?
         html`<span class="under">${event.changedFields.join(", ")}</span>` : ""}` },
     { id: "on", label: t("audit.on"), cell: (event) =>
-      html`<span class="mono">${event.resource}</span>` },
+      html`<span class="mono"><${Person} name=${event.resource} /></span>` },
     { id: "result", label: t("audit.result"), cell: (event) => html`
       <span class=${`state tone-${event.code ? "bad" : "ok"}`}>
         ${CODES[event.code ?? 0] ?? event.code}</span>` },

@@ -9,11 +9,19 @@ import { Button, Empty } from "../../parts/basics.js";
 import { Code } from "../../parts/code.js";
 import { Ask, Dialog } from "../../parts/dialog.js";
 import { NumberField, TextField, WordsField } from "../../parts/form.js";
+import { Person } from "../../parts/person.js";
 import { Table } from "../../parts/table.js";
 import { When, ZoneNote } from "../../parts/when.js";
 import { GrantFields, Grants, ROLES } from "./grants.js";
 
 const DAY_MS = 86_400_000;
+/** A file of the agent with one command, which the handler `shell` runs. */
+const AGENT_CONFIG = `# agent.yaml
+shell:
+  commands:
+    hello:
+      program: /bin/echo
+      args: ["hello"]`;
 
 export function Tokens() {
   const list = useList({ method: "IdentityService/ListTokens", body: {}, field: "tokens" });
@@ -32,7 +40,8 @@ export function Tokens() {
     { id: "state", label: t("word.state"), cell: stateOf },
     { id: "grants", label: t("grant.title"), cell: (token) =>
       html`<${Grants} grants=${token.grants} />` },
-    { id: "owner", label: t("token.owner"), cell: (token) => token.owner },
+    { id: "owner", label: t("token.owner"), cell: (token) =>
+      html`<${Person} name=${token.owner} />` },
     { id: "created", label: t("job.created"), cell: (token) =>
       html`<${When} at=${token.createTime} bare />` },
     { id: "used", label: t("token.used"), cell: (token) =>
@@ -48,11 +57,24 @@ export function Tokens() {
       done=${(/** @type {any} */ got) => { setMade(got); list.reload(); }} />`}
     ${made && html`<${Dialog} title=${t("token.made")} close=${() => setMade(null)}>
       <p>${t("token.once")}</p><${Code} text=${made.secret ?? ""} label=${t("token.secret")} />
+      <${StartAgent} made=${made} />
       <footer class="row end"><${Button} kind="main" onClick=${() => setMade(null)}>
         ${t("token.kept")}<//></footer><//>`}
     ${gone && html`<${Ask} title=${t("token.revokeTitle",
       { name: gone.displayName || idOf(gone.name) })} lead=${t("token.revokeLead")}
       verb=${t("token.revoke")} danger close=${() => setGone(null)} act=${revoke} />`}`;
+}
+
+/** How an executor begins with its token. @param {{ made: pb.CreateTokenResponse }} props */
+function StartAgent({ made }) {
+  const grant = made.token?.grants?.find(({ role }) => role === "ROLE_EXECUTOR");
+  if (!grant) return null;
+  const app = grant.app === "*" ? "APP" : grant.app;
+  const endpoint = new URL("./", document.baseURI).href.replace(/\/$/, "");
+  return html`<p>${t("token.agent")}</p>
+    <${Code} text=${AGENT_CONFIG} label="agent.yaml" />
+    <${Code} label=${t("token.agent")} text=${`CLAWJOB_TOKEN=${made.secret} \\
+  clawjob agent --config agent.yaml --endpoint ${endpoint} --app ${app}`} />`;
 }
 
 /** @param {pb.Token} token */

@@ -5,7 +5,7 @@ import { appOf, idOf, requestId } from "../../lib/names.js";
 import { call } from "../../lib/rpc.js";
 import { Button } from "../../parts/basics.js";
 import { Ask } from "../../parts/dialog.js";
-import { useApps } from "../../parts/filters.js";
+import { useOwnApps } from "../../parts/filters.js";
 import { NumberField, SelectField, TextField, WordsField } from "../../parts/form.js";
 import { pathOf } from "../jobform/model.js";
 
@@ -17,7 +17,7 @@ export function RuleForm({ rule: from, close, done }) {
   const [app, setApp] = useState(from.name ? appOf(from.name) : "");
   const [id, setId] = useState(idOf(from.name));
   const [faults, setFaults] = useState(/** @type {Map<string, string>} */ (new Map()));
-  const apps = useApps();
+  const apps = useOwnApps(app, setApp);
   /** @param {Partial<pb.AlarmRule>} more */
   const set = (more) => setRule((before) => ({ ...before, ...more }));
   const channels = rule.channels ?? [];
@@ -53,7 +53,7 @@ export function RuleForm({ rule: from, close, done }) {
         change=${(/** @type {string} */ condition) => set({ condition })}
         options=${CONDITIONS.map((one) => [`CONDITION_${one}`, t(`condition.${one}`)])} />
       <${NumberField} label=${t("rule.threshold")} hint=${t("rule.thresholdHint")}
-        value=${rule.threshold}
+        value=${rule.threshold} placeholder=${t("form.default", { text: "1" })}
         change=${(/** @type {number | undefined} */ threshold) => set({ threshold })}
           fault=${faults.get("threshold")} />
       <${TextField} label=${t("rule.filter")} hint=${t("rule.filterHint")}

@@ -7,7 +7,7 @@ import { call } from "../../lib/rpc.js";
 import { shownZone } from "../../lib/time.js";
 import { Button } from "../../parts/basics.js";
 import { Ask } from "../../parts/dialog.js";
-import { useApps } from "../../parts/filters.js";
+import { useOwnApps } from "../../parts/filters.js";
 import { InstantField, TextField, TickField } from "../../parts/form.js";
 import { pathOf } from "../jobform/model.js";
 
@@ -26,7 +26,7 @@ export function CalendarForm({ calendar: from, app: firstApp, close, done }) {
   const [id, setId] = useState(idOf(from.name));
   const [dates, setDates] = useState((from.dates ?? []).join("\n"));
   const [faults, setFaults] = useState(/** @type {[string, string][]} */ ([]));
-  const apps = useApps();
+  const apps = useOwnApps(app, setApp);
   const { weekdays = [], windows = [] } = calendar;
   /** @param {Partial<pb.Calendar>} more */
   const set = (more) => setCalendar((before) => ({ ...before, ...more }));

@@ -97,6 +97,10 @@ function ofNodes(cluster) {
   /** @type {Finding[]} */
   const found = [];
   const to = href("/cluster");
+  if (cluster.problem) {
+    const why = cluster.problem;
+    found.push({ id: "problem", tone: "bad", what: t("finding.problem"), why, to });
+  }
   const held = nodes.filter((node) => node.state !== "STATE_GONE" && node.partitions?.length);
   if (held.length === 0) {
     found.push({ id: "owner", tone: "bad", what: t("finding.noOwner"),

@@ -8,6 +8,7 @@ import { Empty, Loading } from "../../parts/basics.js";
 import { ExecutorLink, JobLink, Life, RunLink, RunState } from "../../parts/state.js";
 import { Since } from "../../parts/when.js";
 import { Meter } from "../../parts/meter.js";
+import { NoExecutors } from "../executors.js";
 
 const RUNNING_SHOWN = 8;
 
@@ -20,7 +21,7 @@ export function RunningTable({ runs }) {
         ${t("run.elapsed")}</th></tr></thead>
     <tbody>${oldest.slice(0, RUNNING_SHOWN).map((run) => html`<tr key=${run.name}>
       <td><${JobLink} name=${run.job} /></td><td><${RunLink} name=${run.name} /></td>
-      <td><${RunState} state=${run.state} /></td><td><${ExecutorLink} name=${run.executor} /></td>
+      <td><${RunState} run=${run} /></td><td><${ExecutorLink} name=${run.executor} /></td>
       <td class="num"><${Since} since=${run.startTime ?? run.dueTime} /></td></tr>`)}</tbody>
         </table>`;
 }
@@ -43,7 +44,7 @@ export function slotsOf(executors) {
 export function AppsTable({ executors }) {
   if (!executors) return html`<${Loading} />`;
   if (executors.length === 0) {
-    return html`<${Empty} title=${t("executors.none")} hint=${t("executors.noneHint")} />`;
+    return html`<${NoExecutors} />`;
   }
   /** @type {Map<string, pb.Executor[]>} */
   const apps = new Map();

@@ -15,7 +15,7 @@ export function FiresPlot({ pulse }) {
     told=${[all, missed, failed]} unit=${number}
     lines=${[
       { label: t("plot.fires"), colour: "--ok", bars: true },
-      { label: t("plot.missed"), colour: "--skip", bars: true },
+      { label: t("plot.missed"), colour: "--late", bars: true },
       { label: t("plot.failed"), colour: "--bad", bars: true },
     ]} />`;
 }

@@ -3,6 +3,7 @@ import { html, useState } from "../../lib/dom.js";
 import { t } from "../../lib/i18n.js";
 import { LOCAL_ZONE, length, near, shownZone, whole } from "../../lib/time.js";
 import { Icon } from "../../parts/icon.js";
+import { Told } from "../../parts/person.js";
 import { useNow } from "../../parts/when.js";
 
 const SHOWN = 6;
@@ -31,7 +32,7 @@ export function Verdict({ pulse, found }) {
       html`<ol class="findings">${shown.map((one) => html`<li key=${one.id}>
       <a href=${one.to} class=${`finding tone-${one.tone}`}>
         <span class="finding-what">${one.what}</span>
-        ${one.why && html`<span class="finding-why">${one.why}</span>`}
+        ${one.why && html`<span class="finding-why"><${Told} text=${one.why} /></span>`}
         ${one.since && html`<${SinceNote} ms=${one.since} />`}</a></li>`)}</ol>`}
     ${found && found.length > SHOWN && html`<button type="button" class="link"
       onClick=${() => setAll(!all)}>

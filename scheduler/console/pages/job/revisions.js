@@ -8,6 +8,7 @@ import { call } from "../../lib/rpc.js";
 import { can } from "../../lib/session.js";
 import { Button, Fault, Loading, Panel } from "../../parts/basics.js";
 import { Ask, say } from "../../parts/dialog.js";
+import { Person } from "../../parts/person.js";
 import { When, ZoneNote } from "../../parts/when.js";
 
 /** @param {{ job: pb.Job, again: () => void }} props */
@@ -36,7 +37,8 @@ export function Revisions({ job, again }) {
         ${one.revision === job.revision &&
           html` <span class="tag tone-ok">${t("revision.current")}</span>`}`}
       aside=${html`<span class="minor">
-        <${When} at=${one.updateTime} bare rel /> ${one.updateBy}</span>
+        <${When} at=${one.updateTime} bare rel />${" · "}
+        <${Person} name=${one.updateBy} /></span>
         ${one.revision !== job.revision && can("EDITOR", appOf(job.name ?? "")) && html`
           <${Button} icon="back" onClick=${() => setBack(one)}>${t("revision.rollback")}<//>`}`}>
       ${rows[i + 1]

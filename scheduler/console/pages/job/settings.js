@@ -8,10 +8,12 @@ import { plainNumber } from "../../parts/form.js";
 import { length, seconds } from "../../lib/time.js";
 import { Facts, Panel } from "../../parts/basics.js";
 import { Payload } from "../../parts/code.js";
+import { Person } from "../../parts/person.js";
 import { JobLink, Labels } from "../../parts/state.js";
 import { When } from "../../parts/when.js";
 import { SECTIONS } from "../jobform/fields.js";
 import { read } from "../jobform/model.js";
+import { usualWords } from "../jobform/setting.js";
 
 /** @param {{ job: pb.Job }} props */
 export function Settings({ job }) {
@@ -24,7 +26,7 @@ export function Settings({ job }) {
       [t("job.revision"), job.revision],
       [t("job.created"), html`<${When} at=${job.createTime} />`],
       [t("job.updated"), html`<${When} at=${job.updateTime} /> <span class="of">
-        ${job.updateBy}</span>`],
+        <${Person} name=${job.updateBy} /></span>`],
       [t("form.onSuccess"), links(job.onSuccess)],
       [t("form.onFailure"), links(job.onFailure)],
     ]} /><//>
@@ -60,8 +62,11 @@ const calendars = (names) => names?.length && names.map((name) =>
 
 /** @param {any} value @param {import("../jobform/fields.js").Setting} field */
 function inForce(value, field) {
-  if (value === undefined || value === null || value === "") return html`<span class="none">
-    ${t("form.default")}</span>`;
+  if (value === undefined || value === null || value === "") {
+    if (field.kind === "tick") return t("form.no");
+    const usual = usualWords(field);
+    return html`<span class="none">${usual ? t("form.default", { text: usual }) : "–"}</span>`;
+  }
   if (field.kind === "choice") return t(`choice.${String(value)}`);
   if (field.kind === "length") return length(seconds(String(value)) * 1000);
   if (field.kind === "labels") return html`<${Labels} labels=${value} />`;

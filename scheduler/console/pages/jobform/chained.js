@@ -22,10 +22,10 @@ const writeJobs = (names) => (names ?? []).map(shortOf).join(", ");
 /**
  * @param {{
  *   job: pb.Job, set: (path: string[], value: any) => void,
- *   faultAt: (path: string, value: any) => string | undefined,
+ *   place: (path: string) => { at: string, fault?: string },
  * }} props
  */
-export function Chained({ job, set, faultAt }) {
+export function Chained({ job, set, place }) {
   const [typed, setTyped] = useState("");
   const word = typed.split(/[\s,/]+/).pop() ?? "";
   const found = useAsk(async () => {
@@ -48,5 +48,5 @@ export function Chained({ job, set, faultAt }) {
         placeholder="billing/report"
       change=${(/** @type {any} */ names) => set([field], names?.length ? names : undefined)}
       read=${readJobs} write=${writeJobs} wrong=${t("form.badJobs")}
-      fault=${faultAt(field, /** @type {any} */ (job)[field])} />`)}</div></details>`;
+      ...${place(field)} />`)}</div></details>`;
 }

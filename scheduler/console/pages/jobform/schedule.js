@@ -35,11 +35,11 @@ export const fresh = () => ({ ...beginning("cron"), timeZone: LOCAL_ZONE });
  * @param {{
  *   app: string, schedule: pb.Schedule, since?: string,
  *   change: (next: pb.Schedule) => void, remove: () => void, calendars: string[],
- *   faultOf: (field: string) => string | undefined,
+ *   place: (field: string) => { at: string, fault?: string },
  *   tell: (field: string, wrong: boolean) => void,
  * }} props `since`: when the job was made
  */
-export function ScheduleEditor({ app, schedule, since, change, remove, calendars, faultOf, tell }) {
+export function ScheduleEditor({ app, schedule, since, change, remove, calendars, place, tell }) {
   const kind = kindOf(schedule);
   const shownKind = kind === "none" ? "cron" : kind;
   const zone = schedule.timeZone && knowsZone(schedule.timeZone) ? schedule.timeZone : "UTC";
@@ -62,52 +62,51 @@ export function ScheduleEditor({ app, schedule, since, change, remove, calendars
         options=${KINDS.map((one) => [one, t(`schedule.kind.${one}`)])} />
       ${shownKind === "cron" &&
         html`<${TextField} label=${t("schedule.cron")} value=${schedule.cron ?? ""} mono
-          change=${(/** @type {string} */ cron) => set({ cron })} fault=${faultOf("cron")}
+          change=${(/** @type {string} */ cron) => set({ cron })} ...${place("cron")}
             list="cron-examples" must />
         <datalist id="cron-examples">
           ${EXAMPLES.map((one) => html`<option key=${one} value=${one} />`)}</datalist>`}
       ${(shownKind === "interval" || shownKind === "delay") && html`<${LengthField} key=${shownKind}
         label=${t(`schedule.${shownKind}`)} value=${schedule[shownKind]}
-          fault=${faultOf(shownKind)} must
+          ...${place(shownKind)} must
         change=${(/** @type {string} */ text) => text && set({ [shownKind]: text })}
         tell=${(/** @type {boolean} */ wrong) => tell(shownKind, wrong)} />`}
       ${shownKind === "at" && html`<${InstantField} label=${t("schedule.at")} value=${schedule.at}
         zone=${zone}
-        change=${(/** @type {string | undefined} */ at) => at && set({ at })}
-          fault=${faultOf("at")} />`}
-      <${TextField} label=${t("schedule.zone")} value=${schedule.timeZone ?? ""} placeholder="UTC"
-        list="zones"
-        change=${(/** @type {string} */ timeZone) => set({ timeZone: timeZone.trim() })}
-          fault=${faultOf("timeZone")} />
+        change=${(/** @type {string | undefined} */ at) => at && set({ at })} ...${place("at")}
+          />`}
+      <${TextField} label=${t("schedule.zone")} value=${schedule.timeZone ?? ""} list="zones"
+        placeholder=${t("form.default", { text: "UTC" })} ...${place("timeZone")}
+        change=${(/** @type {string} */ timeZone) => set({ timeZone: timeZone.trim() })} />
       ${shownKind === "cron" &&
         html`<${SelectField} label=${t("schedule.dialect")} none=${t("schedule.detect")}
         value=${(schedule.cronDialect ?? "").replace("CRON_DIALECT_", "").replace("UNSPECIFIED",
           "")}
         change=${(/** @type {string} */ one) => set({ cronDialect: one && `CRON_DIALECT_${one}` })}
         options=${DIALECTS.map((one) => [one, t(`dialect.${one}`)])} />`}
-      <${Button} kind="quiet" icon="trash" onClick=${remove} label=${t("schedule.remove")} />
     </div>
+    <${Button} kind="quiet" icon="trash" onClick=${remove} label=${t("schedule.remove")} />
     <${Preview} app=${app} schedule=${anchored(schedule, since)} quiet />
     <details class="more"><summary>${t("schedule.more")}</summary><div class="fields">
       <${InstantField} label=${t("schedule.start")} value=${schedule.startTime} zone=${zone}
         change=${(/** @type {string | undefined} */ startTime) => set({ startTime })}
-          fault=${faultOf("startTime")} />
+          ...${place("startTime")} />
       <${InstantField} label=${t("schedule.end")} value=${schedule.endTime} zone=${zone}
         change=${(/** @type {string | undefined} */ endTime) => set({ endTime })}
-          fault=${faultOf("endTime")} />
+          ...${place("endTime")} />
       <${LengthField} label=${t("schedule.spread")} hint=${t("schedule.spreadHint")}
         value=${schedule.spread}
         change=${(/** @type {string | undefined} */ spread) => set({ spread })}
-          fault=${faultOf("spread")}
+          ...${place("spread")}
         tell=${(/** @type {boolean} */ wrong) => tell("spread", wrong)} />
       <${WordsField} label=${t("schedule.excluded")} hint="2026-12-24, 2026-12-31"
         value=${schedule.excludedDates}
         change=${(/** @type {string[] | undefined} */ excludedDates) => set({ excludedDates })}
-          fault=${faultOf("excludedDates")} />
+          ...${place("excludedDates")} />
       ${/** @type {const} */ (["includeCalendars", "excludeCalendars"]).map((field) =>
         [...calendars, ...schedule[field] ?? []].length > 0 && html`<${Calendars} key=${field}
         field=${field} app=${app} all=${calendars} schedule=${schedule} set=${set}
-        fault=${faultOf(field)} />`)}
+        ...${place(field)} />`)}
     </div></details></div>`;
 }
 
@@ -115,10 +114,10 @@ export function ScheduleEditor({ app, schedule, since, change, remove, calendars
  * @param {{
  *   field: "includeCalendars" | "excludeCalendars", app: string, all: string[],
  *   schedule: pb.Schedule,
- *   set: (more: Partial<pb.Schedule>) => void, fault?: string,
+ *   set: (more: Partial<pb.Schedule>) => void, at: string, fault?: string,
  * }} props
  */
-function Calendars({ field, app, all, schedule, set, fault }) {
+function Calendars({ field, app, all, schedule, set, at, fault }) {
   const chosen = schedule[field] ?? [];
   const isOwn = (/** @type {string} */ name) => appOf(name) === app;
   const names = [...new Set([...all, ...chosen])];
@@ -129,7 +128,7 @@ function Calendars({ field, app, all, schedule, set, fault }) {
     const next = on ? [...chosen, name] : chosen.filter((other) => other !== name);
     set({ [field]: next.length ? next : undefined });
   };
-  return html`<fieldset class="field"><legend>
+  return html`<fieldset class="field" data-at=${at}><legend>
     ${t(`schedule.${field === "includeCalendars" ? "include" : "exclude"}`)}</legend>
     ${names.map((name) => html`<${TickField} key=${name}
       label=${isOwn(name) ? idOf(name) : shortOf(name)}

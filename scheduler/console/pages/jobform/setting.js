@@ -1,19 +1,33 @@
 // A field of a form for one setting of a job.
 import { html } from "../../lib/dom.js";
 import { has, t } from "../../lib/i18n.js";
+import { length, seconds } from "../../lib/time.js";
 import { LabelsField, LengthField, NumberField, SelectField, TextField, TickField,
-  WordsField } from "../../parts/form.js";
+  WordsField, plainNumber } from "../../parts/form.js";
+
+/**
+ * What holds where the setting is left out, in words; undefined where nothing does.
+ * @param {import("./fields.js").Setting} field
+ * @returns {string | undefined}
+ */
+export function usualWords({ usual, kind, label, enum: prefix }) {
+  if (usual === undefined) return has(`form.${label}.usual`);
+  if (kind === "choice") return t(`choice.${prefix}${usual}`);
+  return kind === "length" ? length(seconds(String(usual)) * 1000) : plainNumber(Number(usual));
+}
 
 /**
  * @param {{
  *   field: import("./fields.js").Setting, value: any, change: (value: any) => void,
- *   fault: string | undefined, tell: (wrong: boolean) => void,
+ *   at: string, fault?: string, tell: (wrong: boolean) => void,
  * }} props
  */
-export function SettingField({ field, value, change, fault, tell }) {
+export function SettingField({ field, value, change, at, fault, tell }) {
   const label = t(`form.${field.label}`);
   const hint = has(`form.${field.label}.hint`);
-  const shared = { label, hint, fault, change, tell };
+  const usual = usualWords(field);
+  const placeholder = usual && t("form.default", { text: usual });
+  const shared = { label, hint, at, fault, change, tell, placeholder };
   switch (field.kind) {
     case "length":
       return html`<${LengthField} ...${shared} value=${value} />`;
@@ -28,7 +42,7 @@ export function SettingField({ field, value, change, fault, tell }) {
         change=${(/** @type {boolean} */ on) => change(on || undefined)} />`;
     case "choice": {
       const prefix = field.enum ?? "";
-      return html`<${SelectField} ...${shared} none=${t("form.default")} value=${value ?? ""}
+      return html`<${SelectField} ...${shared} none=${placeholder} value=${value ?? ""}
         change=${(/** @type {string} */ one) => change(one || undefined)}
         options=${(field.options ?? []).map((one) => [prefix + one, t(`choice.${prefix}${one}`)])}
           />`;

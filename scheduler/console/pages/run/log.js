@@ -102,14 +102,32 @@ function Lines({ log, zone, following, setFollowing, open, setOpen }) {
     const atEnd = at.scrollTop + at.clientHeight >= at.scrollHeight - LINE;
     if (atEnd !== following && !atEnd) setFollowing(false);
   };
+  /**
+   * Opens the next record or the one before, and brings it into sight.
+   * @param {KeyboardEvent} event
+   */
+  const onKey = (event) => {
+    const step = event.key === "j" ? 1 : event.key === "k" ? -1 : 0;
+    if (step === 0 || count === 0) return;
+    event.preventDefault();
+    const now = log.wanted.indexOf(open);
+    const begin = step > 0 ? 0 : count - 1;
+    const next = now < 0 ? begin : Math.max(0, Math.min(count - 1, now + step));
+    setFollowing(false);
+    setOpen(log.wanted[next]);
+    const at = box.current;
+    if (!at) return;
+    const [above, below] = [next * LINE, (next + 1) * LINE - at.clientHeight];
+    at.scrollTop = Math.max(below, Math.min(above, at.scrollTop));
+  };
   const height = box.current?.clientHeight ?? 600;
   const first = Math.max(0, Math.floor(top / LINE) - SPARE);
   const last = Math.min(count, first + Math.ceil(height / LINE) + 2 * SPARE);
   const shownIn = shownZone(zone);
   return html`<div class="log-lines" ref=${box}
     style=${{ height: `min(60vh, ${Math.max(LINES_MIN, count + 1) * LINE}px)` }}
-      onScroll=${onScroll} tabindex="0" role="log"
-    aria-label=${t("run.log")} aria-live="off">
+      onScroll=${onScroll} onKeyDown=${onKey} tabindex="0" role="log"
+    aria-label=${t("run.logKeys")} aria-live="off">
     ${count === 0 && html`<p class="log-none">
       ${t(log.all.length ? "log.noMatch" : log.complete ? "log.none" : "log.noneYet")}</p>`}
     <div class="log-all" style=${{ height: `${count * LINE}px` }}>

@@ -3,7 +3,9 @@ import { html } from "../../lib/dom.js";
 import { t } from "../../lib/i18n.js";
 import { idOf } from "../../lib/names.js";
 import { clockOf, dateOf, length, shownZone, whole } from "../../lib/time.js";
+import { told } from "../../lib/told.js";
 import { beginOf, happenings, spans } from "../../lib/timeline.js";
+import { Told } from "../../parts/person.js";
 import { ExecutorLink } from "../../parts/state.js";
 import { useNow } from "../../parts/when.js";
 
@@ -50,10 +52,10 @@ function Happenings({ run, zone }) {
         `${dateOf(one.at, zone).slice(5)} `}${clockOf(one.at, zone)}</time>
     <span class="num">${one.at === start ? "" :
       `${one.at > start ? "+" : ""}${length(one.at - start)}`}</span>
-    <span>${words(one, run)} ${one.executor && one.kind === "sent" &&
+    <span><${Told} text=${words(one, run)} /> ${one.executor && one.kind === "sent" &&
       html`<${ExecutorLink} name=${one.executor} />`}
       ${one.failure &&
-        html`<span class="minor"> ${one.failure.code}: ${one.failure.message}</span>`}</span>
+        html`<span class="minor"> ${one.failure.code}: ${told(one.failure.message)}</span>`}</span>
   </li>`)}</ol>`;
 }
 

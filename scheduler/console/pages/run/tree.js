@@ -7,6 +7,7 @@ import { allOf, appOf, idOf, oneOf, quoted } from "../../lib/names.js";
 import { call, listAll } from "../../lib/rpc.js";
 import { isOpen, reason, stateOf, toneOf } from "../../lib/runs.js";
 import { Fault, Panel } from "../../parts/basics.js";
+import { Told } from "../../parts/person.js";
 import { ExecutorLink, JobLink, RunLink, RunState, runHref } from "../../parts/state.js";
 import { Elapsed, When } from "../../parts/when.js";
 
@@ -50,10 +51,11 @@ export function Shards({ run }) {
         ${t("run.elapsed")}</th>
       <th>${t("run.why")}</th></tr></thead><tbody>
         ${listed.map((shard) => html`<tr key=${shard.name}>
-        <td class="num">${shard.shardIndex ?? 0}</td><td><${RunState} state=${shard.state} /></td>
+        <td class="num">${shard.shardIndex ?? 0}</td><td><${RunState} run=${shard} /></td>
         <td><${RunLink} name=${shard.name} /></td><td><${ExecutorLink} name=${shard.executor} />
           </td>
-        <td class="num"><${Elapsed} run=${shard} /></td><td class="why">${reason(shard)}</td>
+        <td class="num"><${Elapsed} run=${shard} /></td><td class="why">
+          <${Told} text=${reason(shard)} /></td>
           </tr>`)}</tbody></table>
     ${sorted.length > listed.length &&
       html`<button type="button" class="link" onClick=${() => setAll(true)}>
@@ -78,7 +80,7 @@ export function Chain({ run, job }) {
 
 /** @param {{ run: pb.Run, here?: boolean, link?: string }} props */
 const Node = ({ run, here, link }) =>
-  html`<span class=${here ? "node here" : "node"}><${RunState} state=${run.state} />
+  html`<span class=${here ? "node here" : "node"}><${RunState} run=${run} />
     <${JobLink} name=${run.job} /> <${RunLink} name=${run.name} /> <${When} at=${run.fireTime}
       bare />
     ${link && html`<span class="minor">${t(`chain.${link}`)}</span>`}</span>`;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
-import { PATIENCE_MS } from "./scheduler.js";
+import { PATIENCE_MS, until } from "./scheduler.js";
 
 const CHROMIUM = [process.env.CLAWJOB_TEST_CHROMIUM, "/usr/bin/chromium",
   "/usr/bin/chromium-browser",
@@ -95,3 +95,10 @@ export const row = (page, text) =>
  * @param {string} at
  */
 export const goTo = (page, at) => page.evaluate((to) => { location.hash = to; }, at);
+
+/** Waits until the page has something to show. @param {import("playwright-core").Page} page */
+export async function settled(page) {
+  await page.locator("main h1").first().waitFor();
+  await until(async () => (await page.locator("main .loading").count()) === 0,
+    "the page to be loaded");
+}

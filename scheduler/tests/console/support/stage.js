@@ -2,7 +2,10 @@
 // after the last.
 import { after, before } from "node:test";
 import { launch, open } from "./browser.js";
-import { Scheduler } from "./scheduler.js";
+import { Scheduler, until } from "./scheduler.js";
+
+/** The demo makes its jobs once it listens, this one after the others. */
+const LAST_OF_DEMO = "apps/demo/jobs/report";
 
 /**
  * @param {(scheduler: Scheduler) => Promise<unknown>} [prepare]
@@ -16,7 +19,10 @@ export function stage(prepare, args = []) {
       launch().then((browser) => { here.browser = browser; }),
       Scheduler.start("dev", args).then((scheduler) => { here.scheduler = scheduler; }),
     ]);
-    await prepare?.(/** @type {Scheduler} */ (here.scheduler));
+    const scheduler = /** @type {Scheduler} */ (here.scheduler);
+    await until(() => scheduler.call("JobService/GetJob", { name: LAST_OF_DEMO }).catch(() => null),
+      "the demo's jobs");
+    await prepare?.(scheduler);
   });
   after(async () => {
     await here.browser?.close();

@@ -1,0 +1,66 @@
+// 调度的英文描述由各部分组成，逐层查表。{x} 为任意内容，{n#} 为数字（列表），{x~} 为一个词，
+// {x@} 为时刻、星期或月份（列表）。先列出的先匹配。
+
+/** @param {string} names @param {(i: number) => string} text @returns {[string, string][]} */
+const each = (names, text) => names.split(" ").map((name, i) => [name, text(i)]);
+/** @param {string} short @param {string} text @returns {[string, string][]} */
+const unit = (short, text) => [
+  [`{n#} ${short}`, `{n} ${text}`],
+  [`{n#} ${short} {rest}`, `{n} ${text} {rest}`],
+];
+
+/** @type {[string, string][]} */
+export default [
+  ["{what}, {zone~} time", "{what}，{zone} 时间"],
+  ["only when triggered", "仅手动触发"],
+  ["every {length} of elapsed time", "每隔 {length}"],
+  ["{length} after the end of the last run", "上次运行结束后 {length}"],
+  ["once, at {time}", "一次，{time}"],
+  ...unit("d", "天"),
+  ...unit("h", "小时"),
+  ...unit("min", "分"),
+  ...unit("s", "秒"),
+  ...unit("ms", "毫秒"),
+  ["{what} in {years#}", "{years} 年{what}"],
+  ["{what} in {months@}", "{months}{what}"],
+  ["{what} every day", "每天 {what}"],
+  ["{what} on {a} or on {b}", "{a}或{b} {what}"],
+  ["{what} on {a}, if it is also {b}", "{a}且为{b}时 {what}"],
+  ["{what} on {days}", "{days} {what}"],
+  ["at {clock@}", "{clock}"],
+  ["at second {n#} of {rest}", "{rest}第 {n} 秒"],
+  ["at seconds {n#} of {rest}", "{rest}第 {n} 秒"],
+  ["every {n#} seconds of {rest}", "{rest}，每 {n} 秒"],
+  ["every second of {rest}", "{rest}，每秒"],
+  ["at minute {n#} of {rest}", "{rest}第 {n} 分"],
+  ["at minutes {n#} of {rest}", "{rest}第 {n} 分"],
+  ["minute {n#} of {rest}", "{rest}第 {n} 分"],
+  ["minutes {n#} of {rest}", "{rest}第 {n} 分"],
+  ["every {n#} minutes of {rest}", "{rest}，每 {n} 分钟"],
+  ["every minute of {rest}", "{rest}，每分钟"],
+  ["hour {n#}", "{n} 时"],
+  ["hours {n#}", "{n} 时"],
+  ["every second", "每秒"],
+  ["every minute", "每分钟"],
+  ["every hour", "每小时"],
+  ["every {n#} seconds", "每 {n} 秒"],
+  ["every {n#} minutes", "每 {n} 分钟"],
+  ["every {n#} hours", "每 {n} 小时"],
+  ["day {n#} of the month", "每月 {n} 日"],
+  ["days {n#} of the month", "每月 {n} 日"],
+  ["the last day of the month", "每月最后一天"],
+  ["the day before the last day of the month", "每月倒数第二天"],
+  ["the day {n#} days before the last day of the month", "每月最后一天的 {n} 天前"],
+  ["the weekday nearest to day {n#} of the month", "每月最接近 {n} 日的工作日"],
+  ["the weekday nearest to {day}", "最接近{day}的工作日"],
+  ["the last {day~} of the month", "每月最后一个{day}"],
+  ["the {nth~} {day~} of the month", "每月{nth}{day}"],
+  ["{a} and {b}", "{a}、{b}"],
+  ["{a}, {b}", "{a}、{b}"],
+  ["{a@} to {b@}", "{a}至{b}"],
+  ...each("Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
+    (i) => `周${"一二三四五六日"[i]}`),
+  ...each("January February March April May June July August September October November December",
+    (i) => `${i + 1}月`),
+  ...each("first second third fourth fifth", (i) => `第${"一二三四五"[i]}个`),
+];
