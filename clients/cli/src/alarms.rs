@@ -321,7 +321,7 @@ async fn test(ctx: &mut Context<'_>, name: &str) -> Result<(), CliError> {
     let failed = answer.deliveries.iter().filter(|delivery| !delivery.ok).count();
     match failed {
         0 => Ok(()),
-        _ => Err(CliError::Answer(format!("{failed} channel(s) did not take the sample"))),
+        _ => Err(CliError::NotDelivered { failed: show::counted(failed as u64, "channel") }),
     }
 }
 
@@ -392,7 +392,7 @@ fn alarm_fields(alarm: &Alarm, zone: &TimeZone) -> Fields {
     vec![
         ("alarm", names::short(&alarm.name).into()),
         ("subject", Cell::from(&alarm.subject)),
-        ("message", Cell::from(&alarm.message)),
+        ("message", Cell::lines(&alarm.message)),
         ("rule", rule_of(alarm).into()),
         ("fired", show::instant(alarm.fire_time.as_ref(), zone).into()),
         ("acknowledged", show::instant(alarm.acknowledge_time.as_ref(), zone).into()),

@@ -31,7 +31,7 @@ pub enum AppsCommand {
     Delete {
         /// The app
         name: String,
-        /// Even when it has jobs
+        /// Even when it has jobs: they are deleted first, a thousand per call, and their runs stopped
         #[arg(long)]
         force: bool,
     },
@@ -113,7 +113,12 @@ pub(crate) async fn run(ctx: &mut Context<'_>, command: AppsCommand) -> Result<(
             let id = names::app_id(&name)?.to_owned();
             let rq = DeleteAppRequest { name: format!("apps/{id}"), force };
             let rpc = async |ch, rq| cluster(ch).delete_app(rq).await;
-            ctx.client.call(Call::ONCE, rq, rpc).await?;
+            // An app of many jobs is deleted in steps.
+            while let Err(fault) = ctx.client.call(Call::ONCE, rq.clone(), rpc).await {
+                if fault.reason().as_deref() != Some("APP_DELETION_UNFINISHED") {
+                    return Err(fault);
+                }
+            }
             ctx.done(&format!("deleted {id}"))
         }
     }

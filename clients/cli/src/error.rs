@@ -3,12 +3,13 @@
 use std::{io, time::Duration};
 
 use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
 
 /// The exit codes, as `--help` and the README tell them.
 pub const EXIT_CODES_HELP: &str = "\
 Exit codes of the client commands:
   0   done
-  1   the run that was waited for ended, but not SUCCEEDED
+  1   the run that was waited for ended, but not SUCCEEDED; or a channel did not take a sample
   2   wrong flags, name or file, or a request that the server found invalid
   3   not found
   4   no valid token, or one that may not do this
@@ -50,6 +51,12 @@ pub enum CliError {
         /// Its final state, without prefix.
         state: String,
     },
+    /// A channel of an alarm rule did not take the sample; each answer has been printed.
+    #[error("{failed} did not take the sample")]
+    NotDelivered {
+        /// How many channels.
+        failed: String,
+    },
     /// `--timeout` passed before the run ended.
     #[error("{run} has not ended after {waited:?}")]
     WaitTimeout {
@@ -82,6 +89,14 @@ impl CliError {
         CliError::Usage(vec![fault.into()])
     }
 
+    /// The server's word for what is wrong, if it gave one.
+    pub(crate) fn reason(&self) -> Option<String> {
+        let (CliError::Status(status) | CliError::Unauthenticated { status, .. }) = self else {
+            return None;
+        };
+        status.get_error_details().error_info().map(|info| info.reason.clone())
+    }
+
     /// The process's exit code; see [`EXIT_CODES_HELP`].
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -89,7 +104,7 @@ impl CliError {
             CliError::Status(status) => exit_code_of(status.code()),
             CliError::Unauthenticated { .. } => 4,
             CliError::Unreachable { .. } => 5,
-            CliError::RunNotSucceeded { .. } => 1,
+            CliError::RunNotSucceeded { .. } | CliError::NotDelivered { .. } => 1,
             CliError::WaitTimeout { .. } => 7,
             CliError::Partly { exit, .. } => *exit,
             // `clawjob … | head` closes the pipe early on purpose.

@@ -72,7 +72,7 @@ fn status_lines(status: &Status, about: Option<String>, lines: &mut Vec<String>)
     let message = if !violations.iter().all(|violation| message.contains(violation.as_str())) {
         text::block(message, "  ").into_owned()
     } else if violations.len() > 1 {
-        format!("{} faults", violations.len())
+        "several faults".to_owned()
     } else {
         violations.clear();
         text::block(message, "  ").into_owned()

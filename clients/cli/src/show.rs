@@ -24,6 +24,13 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
+impl Cell {
+    /// Text that may have several lines, for a field of one thing: a list has a line for each.
+    pub(crate) fn lines(text: &str) -> Cell {
+        Cell { text: text::block(text, "").into_owned(), colour: None }
+    }
+}
+
 /// An instant, `2026-03-01 09:00:00+08:00`; empty when absent.
 pub(crate) fn instant(at: Option<&Timestamp>, zone: &TimeZone) -> String {
     let Some(at) = at else { return String::new() };
@@ -130,6 +137,14 @@ pub(crate) fn short_names(names: &[String]) -> String {
     names.iter().map(|name| names::short(name)).collect::<Vec<_>>().join(", ")
 }
 
+/// A count with what is counted: `1 record`, `2 records`.
+pub(crate) fn counted(number: impl Into<u64>, one: &str) -> String {
+    match number.into() {
+        1 => format!("1 {one}"),
+        many => format!("{many} {one}s"),
+    }
+}
+
 /// A count, empty for 0, which the contract reads as "none".
 pub(crate) fn count(number: impl Into<u64>) -> String {
     let number = number.into();
@@ -139,6 +154,12 @@ pub(crate) fn count(number: impl Into<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_counted_in_the_singular() {
+        let shown = [0_u32, 1, 2].map(|number| counted(number, "fire time"));
+        assert_eq!(shown, ["0 fire times", "1 fire time", "2 fire times"]);
+    }
 
     #[test]
     fn instants_show_the_local_time_with_its_offset() {

@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     error::CliError,
     names::{self, Kind},
-    values,
+    show, values,
 };
 
 /// Most jobs that are read at once.
@@ -242,7 +242,7 @@ impl Reader {
         let more = self.faults.len().saturating_sub(FAULTS_MAX);
         self.faults.truncate(FAULTS_MAX);
         if more > 0 {
-            self.faults.push(format!("and {more} more faults"));
+            self.faults.push(format!("and {}", show::counted(more as u64, "more fault")));
         }
         Err(CliError::Usage(self.faults))
     }

@@ -8,7 +8,7 @@ use crate::{
     context::Context,
     error::CliError,
     names::{self, Kind},
-    output, values,
+    output, show, values,
 };
 
 /// What `jobs backfill` takes.
@@ -61,7 +61,10 @@ pub(super) async fn run(ctx: &mut Context<'_>, args: JobBackfillArgs) -> Result<
         vec![
             ("job", names::short(&name).into()),
             ("runs", format!("{} {what}", done.run_count).into()),
-            ("left out", format!("{} fire times have a run", done.already_run_count).into()),
+            (
+                "left out",
+                format!("{} with a run", show::counted(done.already_run_count, "fire time")).into(),
+            ),
         ]
     })
 }

@@ -110,7 +110,7 @@ pub(super) fn fields(job: &Job, zone: &TimeZone) -> Fields {
     vec![
         ("job", names::short(&job.name).into()),
         ("name", Cell::from(&job.display_name)),
-        ("description", Cell::from(&job.description)),
+        ("description", Cell::lines(&job.description)),
         ("state", state(job)),
         ("paused until", at(&job.pause_until_time)),
         ("paused for", Cell::from(&job.pause_reason)),

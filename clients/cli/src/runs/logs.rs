@@ -104,7 +104,8 @@ async fn tell_dropped(
     let shown = run.attempts.iter().filter(|attempt| attempt.number == number);
     let dropped: u64 = shown.map(|shown| shown.log_records_dropped).sum();
     if dropped > 0 {
-        ctx.term.remark(&format!("{dropped} records of attempt {number} were dropped"));
+        let dropped = show::counted(dropped, "record");
+        ctx.term.remark(&format!("attempt {number} dropped {dropped}"));
     }
     Ok(())
 }
@@ -182,8 +183,8 @@ fn take(
     }
     place.seq = place.seq.max(batch.through_seq);
     if batch.dropped > place.dropped {
-        let lost = batch.dropped - place.dropped;
-        ctx.term.remark(&format!("{lost} records were dropped here"));
+        let lost = show::counted(batch.dropped - place.dropped, "record");
+        ctx.term.remark(&format!("dropped here: {lost}"));
         place.dropped = batch.dropped;
     }
     Ok(if batch.complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })

@@ -60,9 +60,9 @@ async fn an_update_names_what_was_given_and_nothing_else() {
 async fn a_test_shows_each_answer_and_fails_when_one_channel_did() {
     let (_fake, url) = Fake::start().await;
     let done = Session::new(url).run(&["alarm-rules", "test", "demo/r"]).await;
-    assert_ne!(done.exit, 0);
+    assert_eq!(done.exit, 1);
     assert!(done.out.contains("delivered") && done.out.contains("HTTP 403 Forbidden"), "{done:?}");
-    assert!(done.err.contains("1 channel(s) did not take the sample"), "{done:?}");
+    assert!(done.err.contains("1 channel did not take the sample"), "{done:?}");
 }
 
 #[tokio::test]
@@ -78,4 +78,6 @@ async fn alarms_are_listed_by_job_and_rule_and_acknowledged() {
     assert_eq!(fake.state().filters, [wanted]);
     let out = session.ok(&["alarms", "ack", "demo/A1", "--comment", "on it"]).await;
     assert!(out.contains("me, saying on it"), "{out}");
+    let message = ["message:", "Reason: none"].map(|text| out.lines().find_map(|l| l.find(text)));
+    assert!(message[0] == Some(0) && message[1] > Some(0), "in lines of its own: {out}");
 }

@@ -95,7 +95,7 @@ async fn a_backfill_sends_the_range_and_prints_the_counts() {
     let mut args = vec!["jobs", "backfill", "demo/a", "--max-concurrency", "4", "--dry-run"];
     args.extend(range);
     let out = session.ok(&args).await;
-    assert!(out.contains("3 to be made") && out.contains("1 fire times have a run"), "{out}");
+    assert!(out.contains("3 to be made") && out.contains("1 fire time with a run"), "{out}");
     let asked = fake.state().backfills[0].clone();
     assert_eq!((asked.name.as_str(), asked.max_concurrency), ("apps/demo/jobs/a", 4));
     // The local zone of the session is Asia/Shanghai.

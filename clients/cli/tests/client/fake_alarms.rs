@@ -9,6 +9,7 @@ fn alarm(name: &str) -> pb::Alarm {
     pb::Alarm {
         name: name.to_owned(),
         subject: "FAILED: demo/jobs/hello".to_owned(),
+        message: "State: FAILED\nReason: none".to_owned(),
         last_delivery_error: "channel 0: HTTP 500".to_owned(),
         ..pb::Alarm::default()
     }

@@ -177,7 +177,7 @@ async fn records_that_were_dropped_are_told_of_with_those_that_were_kept() {
         fake.state().tails.push_back(vec![batch(1, &[1, 2], true)]);
         told.push(session.run(&["runs", "logs", "--attempt", attempt, "demo/R1"]).await.err);
     }
-    assert!(told[0].contains("9 records of attempt 1 were dropped"), "{told:?}");
+    assert!(told[0].contains("attempt 1 dropped 9 records"), "{told:?}");
     assert!(!told[1].contains("dropped"), "{told:?}");
 }
 

@@ -22,6 +22,8 @@ from clawjob.handler import Registry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: How often whoever waits for the end looks whether a signal has come, in seconds.
+HEAR_EVERY = 1.0
 #: How long the end of a run that is dropped is waited for, in seconds.
 LEAVE_MAX = 5.0
 #: How long async handlers have to end with their loop, in seconds.
@@ -287,9 +289,10 @@ class Running:
     def wait(self, timeout: float | None = None) -> bool:
         """Waits for the end, for `timeout` seconds at most; true when it has come. Raises what the
         app ended with."""
-        if timeout is None and os.name == "nt":
-            # There a wait without an end would keep Ctrl-C out.
-            while not self.over.wait(1.0):
+        if timeout is None:
+            # A signal that came just before a wait without an end began would not be heard; on
+            # Windows none would.
+            while not self.over.wait(HEAR_EVERY):
                 pass
         elif not self.over.wait(timeout):
             return False
