@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     config.enable_type_names();
     config.bytes(["."]);
     tonic_prost_build::configure()
+        .codec_path("crate::codec::LeanCodec")
         .emit_rerun_if_changed(false)
         .compile_fds_with_config(set, config)?;
     Ok(())

@@ -8,6 +8,7 @@ pub mod v1 {
     tonic::include_proto!("clawjob.v1");
 }
 
+pub mod codec;
 #[cfg(feature = "json")]
 pub mod json;
 

@@ -5,6 +5,7 @@ mod parents;
 use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use parking_lot::Mutex;
 
 use crate::{
     board::Board,
@@ -32,6 +33,8 @@ use crate::{
 const TIMEOUT_SLACK: Duration = Duration::from_millis(500);
 /// A dispatch of this age that no session knows of was never sent.
 const UNSENT_AGE: Duration = Duration::from_secs(10);
+/// A kill of this age is sent again.
+const KILL_AGE: Duration = Duration::from_secs(10);
 /// Sent runs older than this are verified now and then.
 const VERIFY_AGE: Duration = Duration::from_secs(30);
 /// Runs verified per sweep.
@@ -59,6 +62,8 @@ pub struct Janitor {
     board: Arc<Board>,
     reach: Arc<Reach>,
     rules: LostRules,
+    /// The run that was verified last.
+    verified: Mutex<Option<RunId>>,
 }
 
 /// What is to be written, gathered over a sweep.
@@ -72,7 +77,7 @@ struct Verdicts {
 impl Janitor {
     /// A janitor for what the board holds.
     pub fn new(store: SharedStore, board: Arc<Board>, reach: Arc<Reach>, rules: LostRules) -> Self {
-        Self { store, board, reach, rules }
+        Self { store, board, reach, rules, verified: Mutex::default() }
     }
 
     /// Looks at the runs whose deadline has passed.
@@ -95,7 +100,7 @@ impl Janitor {
                     self.judge_deadline(row, &spec, now, &mut verdicts);
                 }
             }
-            self.board.merge(&ids, OpenRuns { runs: rows, specs: Vec::new() });
+            self.board.merge(&ids, OpenRuns { runs: rows, specs: Vec::new() }, now);
             self.write(verdicts, now).await?;
         }
     }
@@ -114,8 +119,12 @@ impl Janitor {
             }
             return;
         }
-        let (Some(timeout), Some(begin)) = (spec.timeout, row.acked_at.or(row.dispatched_at))
-        else {
+        // When it was really sent, and its ack before that is written, only the board knows.
+        let known = self.board.run(row.id).filter(|run| run.fence == row.fence);
+        let (acked_at, sent_at) =
+            known.map_or((None, None), |run| (run.acked_at, run.dispatched_at));
+        let begin = row.acked_at.or(acked_at).or(sent_at).or(row.dispatched_at);
+        let (Some(timeout), Some(begin)) = (spec.timeout, begin) else {
             return;
         };
         let timed_out =
@@ -229,7 +238,7 @@ impl Janitor {
             for run in runs.filter(|run| is_unanswered(run, now)) {
                 let (hub, attempt) = (self.reach.hub(), run.attempt_ref());
                 if let Some(node) = &node {
-                    self.reach.hand(node.clone(), run.id, true);
+                    self.reach.hand(node.clone(), attempt, true);
                 } else if run.session_epoch < epoch {
                     hub.look_for(app, &executor, run.session_epoch, attempt);
                 } else if hub.never_sent(app, &executor, epoch, attempt) {
@@ -248,16 +257,30 @@ impl Janitor {
     }
 
     /// Asks the store about runs that have been under way for long: the end of some may have been
-    /// written elsewhere.
+    /// written elsewhere. Kills that were asked for some time ago are sent again, should the first
+    /// word have been lost between nodes; a session that has a kill lets it be.
     ///
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
     pub async fn verify(&self, now: DateTime<Utc>) -> Result<()> {
-        let ids = self.board.long_sent(now - VERIFY_AGE, VERIFY_MAX);
+        let mut ids = self.board.under_way(now - VERIFY_AGE);
+        ids.sort_unstable();
+        {
+            // Each time the next of them, so that all are asked for in the end.
+            let mut verified = self.verified.lock();
+            let from = ids.partition_point(|id| Some(*id) <= *verified);
+            ids.rotate_left(from);
+            ids.truncate(VERIFY_MAX);
+            *verified = ids.last().copied();
+        }
         let open = self.store.still_open(&ids).await?;
         for gone in ids.iter().filter(|id| !open.contains(id)) {
             self.board.ended(*gone, now);
         }
+        for (run, spec) in self.board.killed(now - KILL_AGE) {
+            self.reach.kill_run(&run, Some(&spec));
+        }
+        self.reach.hand_over(&self.store).await;
         Ok(())
     }
 
@@ -292,7 +315,7 @@ impl Janitor {
             self.reach.kill_run(run, spec.as_deref());
         }
         self.reach.hand_over(&self.store).await;
-        self.board.merge(&touched, OpenRuns { runs, specs: Vec::new() });
+        self.board.merge(&touched, OpenRuns { runs, specs: Vec::new() }, now);
         Ok(())
     }
 }
@@ -326,6 +349,7 @@ impl Verdicts {
                 output: None,
                 output_truncated: false,
                 message: last_words(row, to, message),
+                missed: false,
             }),
             Verdict::RetryWait { lost } => {
                 let wait = spec.retry.wait(row.attempt, row.lost, lost, rand::random());
@@ -365,6 +389,7 @@ fn queue_expired(row: &OpenRun, spec: &JobSpec) -> EndRun {
         output: None,
         output_truncated: false,
         message: String::new(),
+        missed: false,
     }
 }
 

@@ -10,7 +10,8 @@ use clap::{
 use clawjob_cli::{ClientArgs, ClientCommand};
 use clawjob_scheduler::{
     config::{self, Config, LogFormat},
-    demo, runtime,
+    demo,
+    runtime::{self, StopSignals},
     telemetry::{self, Setup, Shape, Telemetry},
 };
 
@@ -183,7 +184,8 @@ async fn server(args: ServerArgs) -> Result<()> {
         return Ok(());
     }
     let _telemetry = start_telemetry(&config)?;
-    let server = runtime::start(&config).await?;
+    let mut stop = StopSignals::listen();
+    let Some(server) = runtime::start_unless(&mut stop, &config).await? else { return Ok(()) };
     if let Some(token) = server.admin_token() {
         let file = server.token_file().display();
         // What is no terminal is a journal or a file, where a secret would stay for good.
@@ -194,7 +196,7 @@ async fn server(args: ServerArgs) -> Result<()> {
         }
     }
     println!("listening on {}", server.url());
-    runtime::stop_signal().await;
+    stop.heard().await;
     server.stop().await;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The owner's loop: everything that is written on the pen, one thing after the other.
 //!
-//! Planning, dispatch and the clock's verdicts share one loop, so what is remembered is never
+//! Fire times, dispatch and the clock's verdicts share one loop, so what is remembered is never
 //! replaced by an older reading, and the order of statements on the pen is plain. Each round does
 //! a bounded amount of each.
 
@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 
 use crate::{
     board::Board,
+    clock::Clock,
     dispatch::Dispatcher,
     fleet::Reach,
     janitor::{Janitor, LostRules},
@@ -53,6 +54,7 @@ impl Nudge {
 pub struct Owner {
     board: Arc<Board>,
     store: SharedStore,
+    clock: Arc<dyn Clock>,
     ownership: Ownership,
     trigger: Trigger,
     dispatcher: Dispatcher,
@@ -74,6 +76,7 @@ impl Owner {
         store: SharedStore,
         board: Arc<Board>,
         reach: Arc<Reach>,
+        clock: Arc<dyn Clock>,
         node: String,
         rules: LostRules,
     ) -> Self {
@@ -84,6 +87,7 @@ impl Owner {
             janitor: Janitor::new(store.clone(), board.clone(), reach, rules),
             board,
             store,
+            clock,
             share_at: DateTime::<Utc>::MIN_UTC,
             sweep_at: DateTime::<Utc>::MIN_UTC,
             upkeep_at: DateTime::<Utc>::MIN_UTC,
@@ -145,11 +149,17 @@ impl Owner {
         if sweep {
             self.sweep_at = now + SWEEP_EVERY;
         }
-        let plan_at = self.trigger.tick(now).await?;
+        // What was loaded is of this moment, however long that took: others may have written runs
+        // up to now.
+        let now = self.clock.now();
+        self.trigger.settle_missed(now).await?;
         // Before dispatch, so that no shard of a parent that is to stop is sent.
         self.janitor.parents(now).await?;
         let mut more = self.dispatcher.tick(now).await?;
-        more |= self.dispatcher.read_ahead(now).await?;
+        if self.board.take_refused() {
+            self.trigger.reload().await?;
+            more = true;
+        }
         self.janitor.deadlines(now).await?;
         if sweep {
             self.sweep(now).await?;
@@ -157,7 +167,7 @@ impl Owner {
         if more {
             return Ok(now);
         }
-        let wakes = [plan_at, self.board.next_wake(), Some(self.sweep_at), Some(self.share_at)];
+        let wakes = [self.board.next_wake(), Some(self.sweep_at), Some(self.share_at)];
         Ok(wakes.into_iter().flatten().min().unwrap_or(self.sweep_at))
     }
 
@@ -181,6 +191,7 @@ impl Owner {
     }
 
     async fn sweep(&mut self, now: DateTime<Utc>) -> Result<()> {
+        self.trigger.keep_standing(now).await?;
         if let Some(recovered_at) = self.recovered_at {
             self.janitor.lost(now, recovered_at).await?;
             self.janitor.unreachable(now, recovered_at).await?;

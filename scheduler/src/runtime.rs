@@ -4,6 +4,7 @@ mod loops;
 mod progress;
 mod settings;
 mod shed;
+mod signals;
 
 use std::{
     path::{Path, PathBuf},
@@ -13,10 +14,7 @@ use std::{
 
 use anyhow::Result;
 use clawjob_proto::v1::scheduler_drain::Reason;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    task::JoinHandle,
-};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -44,6 +42,7 @@ use crate::{
 use loops::{Known, Loops};
 use progress::{Progress, Watch};
 use shed::Shedding;
+pub use signals::{StopSignals, start_unless};
 
 /// Executors are asked to move within this time at a shutdown.
 const RECONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -186,7 +185,8 @@ impl Foundation {
 
     fn owner(&self, config: &Config) -> Owner {
         let (store, board, reach) = (self.store.clone(), self.board.clone(), self.reach.clone());
-        Owner::new(store, board, reach, self.node.clone(), settings::lost_rules(config))
+        let (clock, node) = (self.clock.clone(), self.node.clone());
+        Owner::new(store, board, reach, clock, node, settings::lost_rules(config))
     }
 
     fn exchange(&self) -> Exchange {
@@ -275,26 +275,6 @@ impl Parts {
             grace,
             stops,
         }
-    }
-}
-
-/// Resolves on SIGTERM, SIGINT or SIGQUIT.
-pub async fn stop_signal() {
-    let wait = |kind| async move {
-        match signal(kind) {
-            Ok(mut stream) => {
-                stream.recv().await;
-            }
-            Err(fault) => {
-                tracing::warn!(%fault, "a signal can't be waited for");
-                std::future::pending::<()>().await;
-            }
-        }
-    };
-    tokio::select! {
-        () = wait(SignalKind::terminate()) => {}
-        () = wait(SignalKind::interrupt()) => {}
-        () = wait(SignalKind::quit()) => {}
     }
 }
 

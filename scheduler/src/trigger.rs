@@ -1,15 +1,15 @@
-//! Due schedules → run rows, a few seconds ahead of their time.
+//! What fire times need beside their runs: jobs that changed, fire times that were missed, how far all
+//! is served, jobs that change by themselves.
 
 mod missed;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
 use crate::{
     board::Board,
     model::{
-        ids::RunId,
         job::{Job, JobState},
         plan,
     },
@@ -17,22 +17,12 @@ use crate::{
         OWNER_BATCH_MAX, Result, SharedStore, StoreError,
         ops::{JobChange, Plan, Replan, ReplanInput, RunScope},
     },
-    telemetry::{metrics, runs},
 };
 
-/// How far ahead runs are planned.
-pub const PLAN_HORIZON: Duration = Duration::from_secs(5);
-/// A fire time this far before the horizon starts a round of planning: so a round makes about one
-/// second's runs in a few large statements.
-const PLAN_SLACK: Duration = Duration::from_secs(1);
-/// Statements of one round before dispatch has its turn again.
-const PLAN_STEPS_MAX: usize = 4;
-/// While runs wait, `served_until` is written at least this often.
-const SERVED_EVERY: Duration = Duration::from_secs(5);
 /// Jobs that change their state by themselves, per sweep.
 const SELF_CHANGES_MAX: usize = 64;
 
-/// Plans the runs of the partitions held.
+/// Keeps the jobs of the partitions held.
 pub struct Trigger {
     store: SharedStore,
     board: Arc<Board>,
@@ -77,60 +67,20 @@ impl Trigger {
         Ok(())
     }
 
-    /// Settles what was missed, then plans what comes. Returns when to be called again.
+    /// Writes how far partitions are planned and served that had runs since this was last written: a
+    /// later owner goes on from there. Called about once a second, so that not each batch of runs writes
+    /// the rows of its partitions.
     ///
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
-    pub async fn tick(&self, now: DateTime<Utc>) -> Result<Option<DateTime<Utc>>> {
-        self.settle_missed(now).await?;
-        let horizon = now + PLAN_HORIZON;
-        for _ in 0..PLAN_STEPS_MAX {
-            if !self.plan_is_due(now) {
-                break;
-            }
-            let step = self.board.plan_step(horizon, now, OWNER_BATCH_MAX);
-            let plan = Plan {
-                advances: step.advances.clone(),
-                runs: step.runs.clone(),
-                skips: Vec::new(),
-            };
+    pub async fn keep_standing(&self, now: DateTime<Utc>) -> Result<()> {
+        let partitions = self.board.behind();
+        if !partitions.is_empty() {
+            let plan = Plan { advances: self.board.standing(&partitions), ..Plan::default() };
             let planned = self.store.plan(&plan, now).await?;
-            let refused = planned.advanced.len() < step.advances.len();
-            let more = step.more;
-            let rows = step.runs.len();
-            self.board.planned(step, &planned.advanced, &planned.inserted);
-            self.tell(&planned.inserted, rows, now);
-            if refused {
-                self.reload().await?;
-            }
-            if !more && !refused {
-                break;
-            }
+            self.board.stored(&planned.advanced);
         }
-        let next = self.board.next_fire().map(|fire| fire - (PLAN_HORIZON - PLAN_SLACK));
-        Ok(next.map(|at| at.max(now)))
-    }
-
-    /// Counts and traces what was planned.
-    fn tell(&self, inserted: &[RunId], rows: usize, now: DateTime<Utc>) {
-        metrics().fires.inc_by(inserted.len() as u64);
-        metrics().batch("plan", rows);
-        if runs::exporting() {
-            for run in inserted.iter().filter_map(|id| self.board.run(*id)) {
-                let job = self.board.job(run.job).map(|job| job.resource_name());
-                runs::planned(run.id, &job.unwrap_or_default(), now, run.trigger.as_str());
-            }
-        }
-    }
-
-    fn plan_is_due(&self, now: DateTime<Utc>) -> bool {
-        let fire = self.board.next_fire();
-        if fire.is_some_and(|fire| fire < now + (PLAN_HORIZON - PLAN_SLACK)) {
-            return true;
-        }
-        let waiting = self.board.any_waiting();
-        let written = self.board.partitions().iter().map(|row| row.served_until).min();
-        waiting && written.is_some_and(|at| at < now - SERVED_EVERY)
+        Ok(())
     }
 
     /// Ends pauses whose time is over, marks jobs whose schedules are used up or shut out by their

@@ -152,6 +152,7 @@ impl Alarms {
             output: None,
             output_truncated: false,
             message: String::new(),
+            missed: false,
         };
         self.world.store.end_runs(&[end], self.world.now()).await.expect("ends");
         run

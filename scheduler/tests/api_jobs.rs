@@ -327,6 +327,25 @@ async fn a_pause_skips_even_what_is_due_and_a_resume_misses_nothing() {
 }
 
 #[tokio::test]
+async fn who_changed_a_job_is_told_with_its_display_name_beside() {
+    let world = World::new().await;
+    let made = world.create("a", "j", hello()).await;
+    assert_eq!(made.update_by, "tokens/t1", "it has none");
+    let pause = pb::PauseJobRequest { name: made.name.clone(), ..Default::default() };
+    let paused = world.jobs.pause_job(by(called("Deploy"), pause)).await.expect("pauses");
+    assert_eq!(paused.into_inner().update_by, "tokens/t1 (Deploy)");
+    let run = world
+        .jobs
+        .trigger_job(admin(pb::TriggerJobRequest { name: made.name, ..Default::default() }));
+    let cancel = pb::CancelRunRequest {
+        name: run.await.expect("a run").into_inner().name,
+        ..Default::default()
+    };
+    let canceled = world.runs.cancel_run(by(called("Deploy"), cancel)).await.expect("canceled");
+    assert_eq!(canceled.into_inner().state_message, "canceled by tokens/t1 (Deploy)");
+}
+
+#[tokio::test]
 async fn a_forced_delete_ends_what_waits_and_stops_what_runs() {
     let world = World::new().await;
     world.own(Duration::from_secs(61)).await;

@@ -12,6 +12,7 @@ use clawjob_proto::v1::{
 use clawjob_scheduler::{
     clock::Clock as _,
     model::{
+        ids::{PARTITION_COUNT, PartitionId},
         log::{LogLevel, LogRecord},
         run::{NewRun, TriggerKind},
     },
@@ -141,6 +142,18 @@ async fn a_waiting_run_is_canceled_at_once_and_for_good() {
 }
 
 #[tokio::test]
+async fn the_owner_hears_of_a_waiting_run_that_was_canceled() {
+    let world = World::new().await;
+    world.own(Duration::from_secs(60)).await;
+    let job = world.create("a", "j", hello()).await;
+    let run = world.trigger(&job.name).await;
+    let all: Vec<PartitionId> = (0..PARTITION_COUNT).map(PartitionId).collect();
+    world.store.take_inbox(&all).await.expect("the run that was made");
+    cancel(&world, &run.name).await.expect("canceled");
+    assert_eq!(world.store.take_inbox(&all).await.expect("its end").ids, [run_id(&run)]);
+}
+
+#[tokio::test]
 async fn a_running_run_is_asked_to_stop_and_one_that_ended_stays_as_it_is() {
     let world = World::new().await;
     world.own(Duration::ZERO).await;
@@ -208,7 +221,7 @@ async fn r28_a_canceled_planned_run_is_not_planned_again() {
         planned_until: row.planned_until,
         served_until: row.served_until,
     };
-    let plan = Plan { advances: vec![advance], runs: vec![again], skips: Vec::new() };
+    let plan = Plan { advances: vec![advance], runs: vec![again.into()], ..Plan::default() };
     let planned_again = world.store.plan(&plan, world.now()).await.expect("plans");
     assert!(planned_again.inserted.is_empty());
     let patch = pb::Job { name: job.name, owner: "me".to_owned(), ..Default::default() };

@@ -46,6 +46,7 @@ async fn end(world: &World, shards: &[(RunId, RunState)]) {
             output: None,
             output_truncated: false,
             message: String::new(),
+            missed: false,
         };
         world.store.end_runs(&[end], world.now()).await.expect("ends");
     }

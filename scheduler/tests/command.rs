@@ -197,3 +197,19 @@ fn a_database_that_is_not_there_is_named_without_its_password() {
     assert!(!said.contains("s3cret"), "{said}");
     assert!(!data.exists(), "the embedded database's directory was made for nothing");
 }
+
+#[test]
+fn a_signal_to_a_server_that_is_still_starting_ends_it_in_order() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let database = format!("postgres://claw@{}/jobs", silent.local_addr().expect("it has one"));
+    for command in ["server", "dev"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut server = clawjob();
+        server.args([command, "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path());
+        server.args(["--database", &database]);
+        let mut server = Process::start(server, Stdio::piped());
+        let (_waiting, _) = silent.accept().expect("it asks the database");
+        server.signal(nix::sys::signal::Signal::SIGTERM);
+        assert_eq!(server.wait(STEP).code(), Some(0), "{}", server.all().join("\n"));
+    }
+}

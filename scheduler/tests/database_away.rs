@@ -1,4 +1,4 @@
-//! A database that is restarted under a running scheduler.
+//! A database that is restarted under a running scheduler, or takes no writes for a while.
 
 #![allow(clippy::disallowed_methods, reason = "tests of real processes run in real time")]
 
@@ -17,10 +17,12 @@ use std::{
 };
 
 use clawjob_proto::v1::{
-    CreateJobRequest, Job, ListRunsRequest, Run, RunState, Schedule,
-    job_service_client::JobServiceClient, run_service_client::RunServiceClient, schedule::Trigger,
+    CreateJobRequest, GetClusterRequest, Job, ListRunsRequest, Run, RunState, Schedule,
+    cluster_service_client::ClusterServiceClient, job_service_client::JobServiceClient,
+    run_service_client::RunServiceClient, schedule::Trigger,
 };
 use node::Node;
+use tonic_types::StatusExt as _;
 
 /// No step takes this long unless it hangs.
 const STEP: Duration = Duration::from_secs(60);
@@ -45,6 +47,81 @@ async fn runs(node: &Node) -> Vec<Run> {
     client.list_runs(request).await.expect("a page").into_inner().runs
 }
 
+/// Makes a job of each second.
+async fn create(node: &Node, id: &str) -> Result<(), tonic::Status> {
+    let (channel, bearer) = node.admin().await;
+    let each_second = Trigger::Interval(prost_types::Duration { seconds: 1, nanos: 0 });
+    let schedule = Schedule { trigger: Some(each_second), ..Schedule::default() };
+    let job = Job { handler: "h".to_owned(), schedules: vec![schedule], ..Job::default() };
+    let request = CreateJobRequest {
+        parent: "apps/a".to_owned(),
+        job_id: id.to_owned(),
+        job: Some(job),
+        ..CreateJobRequest::default()
+    };
+    JobServiceClient::with_interceptor(channel, bearer).create_job(request).await.map(drop)
+}
+
+async fn problem(node: &Node) -> String {
+    let (channel, bearer) = node.admin().await;
+    let mut client = ClusterServiceClient::with_interceptor(channel, bearer);
+    client.get_cluster(GetClusterRequest {}).await.expect("an answer").into_inner().problem
+}
+
+async fn until_problem(node: &Node, is: impl Fn(&str) -> bool) {
+    let end = Instant::now() + STEP;
+    loop {
+        let problem = problem(node).await;
+        if is(&problem) {
+            return;
+        }
+        assert!(Instant::now() < end, "the problem stays {problem:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_read_only_is_named_with_the_remedy_until_it_takes_writes() {
+    let database = server::Server::start(false);
+    let url = database.tcp_url(database.port.expect("a private server"));
+    let dir = tempfile::tempdir().expect("a directory");
+    let set_log = format!("log.file={}", dir.path().join("log").display());
+    let node = Node::start(&dir.path().join("data"), &["--database", &url, "--set", &set_log]);
+    create(&node, "before").await.expect("made");
+    let (operator, connection) =
+        tokio_postgres::connect(&url, tokio_postgres::NoTls).await.expect("connects");
+    tokio::spawn(connection);
+    let read_only = async |on: &str| {
+        for sql in [
+            format!("ALTER SYSTEM SET default_transaction_read_only = {on}"),
+            "SELECT pg_reload_conf()".to_owned(),
+        ] {
+            operator.batch_execute(&sql).await.expect("set");
+        }
+    };
+    read_only("on").await;
+    until_problem(&node, |problem| {
+        problem.contains("read only") && problem.contains("lead its address to the primary")
+    })
+    .await;
+    let refused = create(&node, "meanwhile").await.expect_err("read only");
+    assert_eq!(refused.code(), tonic::Code::Unavailable);
+    let details = refused.get_error_details();
+    assert_eq!(details.error_info().expect("an ErrorInfo").reason, "STORAGE_READ_ONLY");
+    until("a line in the log", || {
+        let files = std::fs::read_dir(dir.path()).expect("readable").flatten();
+        let mut logs = files.filter(|file| file.file_name().to_string_lossy().starts_with("log"));
+        logs.any(|log| {
+            let text = std::fs::read_to_string(log.path()).unwrap_or_default();
+            text.contains("scheduling is interrupted") && text.contains("the database is read only")
+        })
+    })
+    .await;
+    read_only("off").await;
+    until_problem(&node, str::is_empty).await;
+    create(&node, "after").await.expect("made");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn x5_r59_a_restart_of_the_database_is_waited_out_quietly_and_jobs_go_on() {
     let mut database = server::Server::start(false);
@@ -66,17 +143,7 @@ async fn x5_r59_a_restart_of_the_database_is_waited_out_quietly_and_jobs_go_on()
         .app("a")
         .handler("h", work);
     tokio::spawn(executor.run());
-    let (channel, bearer) = node.admin().await;
-    let each_second = Trigger::Interval(prost_types::Duration { seconds: 1, nanos: 0 });
-    let schedule = Schedule { trigger: Some(each_second), ..Schedule::default() };
-    let job = Job { handler: "h".to_owned(), schedules: vec![schedule], ..Job::default() };
-    let request = CreateJobRequest {
-        parent: "apps/a".to_owned(),
-        job_id: "j".to_owned(),
-        job: Some(job),
-        ..CreateJobRequest::default()
-    };
-    JobServiceClient::with_interceptor(channel, bearer).create_job(request).await.expect("made");
+    create(&node, "j").await.expect("made");
     until("a first run", || done.load(Ordering::Relaxed) >= 3).await;
 
     let logged = || {

@@ -13,12 +13,14 @@ use std::time::Duration;
 
 use clawjob_scheduler::{
     model::{
-        ids::{JobId, PartitionId, RunId},
+        executor::ExecutorRef,
+        ids::{AttemptRef, JobId, PartitionId, RunId},
         job::Job,
-        run::{NewRun, TriggerKind},
+        run::{NewRun, Outcome, RunState, TriggerKind},
     },
     store::{
-        Result, Store, StoreError, Topic,
+        ClusterStore as _, OWNER_BATCH_MAX, Result, Store, StoreError, Topic,
+        cluster::Hand,
         ops::*,
         postgres::{PostgresConfig, PostgresStore},
     },
@@ -62,7 +64,7 @@ fn plan(row: &PartitionRow, run: NewRun) -> Plan {
         planned_until: at(100),
         served_until: at(0),
     };
-    Plan { advances: vec![advance], runs: vec![run], skips: Vec::new() }
+    Plan { advances: vec![advance], runs: vec![run.into()], ..Plan::default() }
 }
 
 async fn take(store: &PostgresStore, node: &str, want: &[PartitionId]) -> Vec<PartitionRow> {
@@ -163,16 +165,12 @@ async fn a_statement_of_an_owner_that_is_cut_off_does_not_commit_after_its_lock_
     let job = job(&one, "a").await;
     let rows = take(&one, "n1", &[job.partition]).await;
     let planned = one.plan(&plan(&rows[0], fire(&job, 10)), at(1)).await.expect("a plan");
-    let attempt = clawjob_scheduler::model::ids::AttemptRef {
-        run: planned.inserted[0],
-        attempt: 1,
-        fence: 0,
-    };
+    let attempt = AttemptRef { run: planned.inserted[0], attempt: 1, fence: 0 };
     // Somebody holds the run's row, so the dispatch of the first owner waits in the server.
     let blocker = schema.connect().await;
     let hold = format!("BEGIN; SELECT 1 FROM open_run WHERE job_id = {} FOR UPDATE", job.id.0);
     blocker.batch_execute(&hold).await.expect("holds the row");
-    let row = DispatchRow { attempt, executor: "e1".into(), session_epoch: 1 };
+    let row = DispatchRow { attempt, to: Addressee { executor: "e1".into(), session_epoch: 1 } };
     let batch = Dispatch { rows: vec![row], uses: Vec::new() };
     let (late, sent) = (one.clone(), batch.clone());
     let late = tokio::spawn(async move { late.dispatch(&sent, at(11)).await });
@@ -202,14 +200,83 @@ async fn a_plan_does_not_wait_for_a_job_that_is_being_changed() {
     let job = job(&store, "a").await;
     let rows = take(&store, "n1", &[job.partition]).await;
     let blocker = schema.connect().await;
-    let hold = format!("BEGIN; SELECT 1 FROM partition WHERE id = {} FOR UPDATE", rows[0].id.0);
-    blocker.batch_execute(&hold).await.expect("holds the row");
+    let hold = format!(
+        "BEGIN; SELECT 1 FROM partition WHERE id = {0} FOR UPDATE;
+        SELECT pg_advisory_xact_lock('partition'::regclass::oid::int, {0})",
+        rows[0].id.0
+    );
+    blocker.batch_execute(&hold).await.expect("holds it as whoever changes a job does");
     let made = plan(&rows[0], fire(&job, 10));
-    let planned = store.plan(&made, at(1)).await.expect("an answer at once");
-    assert_eq!(planned, Planned::default());
+    let moved = Plan { advances: made.advances.clone(), ..Plan::default() };
+    for either in [&made, &moved] {
+        let planned = store.plan(either, at(1)).await.expect("an answer at once");
+        assert_eq!(planned, Planned::default());
+    }
     blocker.batch_execute("ROLLBACK").await.expect("lets go");
     assert_eq!(store.plan(&made, at(1)).await.expect("a plan").inserted.len(), 1);
     store.close().await;
+}
+
+/// Takes runs of these fire times, a batch each, through all their states.
+async fn serve(store: &PostgresStore, job: &Job, row: &PartitionRow, batches: &[Vec<i64>]) {
+    let mut planned = Vec::new();
+    for times in batches {
+        let runs = times.iter().map(|time| fire(job, *time).into()).collect();
+        let made = Plan { runs, ..plan(row, fire(job, 0)) };
+        planned.push(store.plan(&made, at(1)).await.expect("a plan").inserted);
+    }
+    let executor = ExecutorRef { app: job.app, name: "e1".into() };
+    let to = Addressee { executor: executor.name.clone(), session_epoch: 1 };
+    let mut sent = Vec::new();
+    for runs in planned {
+        let attempts = runs.into_iter().map(|run| AttemptRef { run, attempt: 1, fence: 0 });
+        let rows = attempts.map(|attempt| DispatchRow { attempt, to: to.clone() }).collect();
+        let batch = Dispatch { rows, uses: Vec::new() };
+        sent.push(store.dispatch(&batch, at(1)).await.expect("dispatched"));
+    }
+    for batch in &sent {
+        let ack = |attempt: &AttemptRef| Ack { attempt: *attempt, by: executor.clone(), at: at(2) };
+        let acks: Vec<Ack> = batch.iter().map(ack).collect();
+        store.ack_runs(&acks).await.expect("acknowledged");
+    }
+    for batch in &sent {
+        let end = |run: &AttemptRef| EndRun {
+            from: StateSet::SENT,
+            to: RunState::Succeeded,
+            end: AttemptEnd { outcome: Some(Outcome::Succeeded), ..AttemptEnd::default() },
+            ..EndRun::skip(*run, String::new())
+        };
+        let ends: Vec<EndRun> = batch.iter().map(end).collect();
+        store.end_runs(&ends, at(3)).await.expect("ended");
+    }
+}
+
+/// A statement that was planned when its table was all but empty could read the whole of it later, for
+/// each batch.
+#[tokio::test]
+async fn batches_go_by_key_even_if_they_were_planned_on_an_empty_table() {
+    const BATCHES: i64 = 10;
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    let job = job(&store, "a").await;
+    let row = take(&store, "n1", &[job.partition]).await[0];
+    let watch = schema.connect().await;
+    watch.batch_execute("VACUUM ANALYZE open_run").await.expect("it is known to be empty");
+    serve(&store, &job, &row, &[vec![1]]).await;
+    let batch = |number| (0..OWNER_BATCH_MAX as i64).map(|n| 1_000 * number + n).collect();
+    serve(&store, &job, &row, &(1..=BATCHES).map(batch).collect::<Vec<_>>()).await;
+    // The server counts what a session read when the session ends.
+    store.close().await;
+    let sql = "SELECT t.n_tup_del, i.idx_tup_read FROM pg_stat_user_tables t
+        JOIN pg_stat_user_indexes i ON i.relid = t.relid AND i.indexrelname = 'open_run_pkey'
+        WHERE t.relname = 'open_run' AND t.schemaname = current_schema()";
+    let runs = BATCHES * OWNER_BATCH_MAX as i64;
+    let read: i64 = until(async || {
+        let row = watch.query_one(sql, &[]).await.expect("counts");
+        (row.get::<_, i64>(0) > runs).then(|| row.get(1))
+    })
+    .await;
+    assert!(read < runs * 10, "{read} rows were read for {runs} runs");
 }
 
 #[tokio::test]
@@ -221,14 +288,51 @@ async fn runs_of_partitions_that_moved_away_are_not_dispatched() {
     let row = rows.iter().find(|row| row.id == job.partition).expect("its row");
     let planned = store.plan(&plan(row, fire(&job, 10)), at(1)).await.expect("a plan");
     store.release_partitions(&[job.partition]).await.expect("released");
-    let attempt = clawjob_scheduler::model::ids::AttemptRef {
-        run: planned.inserted[0],
+    let attempt = AttemptRef { run: planned.inserted[0], attempt: 1, fence: 0 };
+    let row = DispatchRow { attempt, to: Addressee { executor: "e1".into(), session_epoch: 1 } };
+    let batch = Dispatch { rows: vec![row], uses: Vec::new() };
+    assert_eq!(store.dispatch(&batch, at(11)).await.expect("an answer"), []);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_node_that_was_away_finds_only_the_dispatch_that_it_was_handed() {
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    let job = job(&store, "a").await;
+    let rows = take(&store, "n1", &all()).await;
+    let row = rows.iter().find(|row| row.id == job.partition).expect("its row");
+    let mut attempt = AttemptRef {
+        run: store.plan(&plan(row, fire(&job, 10)), at(1)).await.expect("a plan").inserted[0],
         attempt: 1,
         fence: 0,
     };
-    let row = DispatchRow { attempt, executor: "e1".into(), session_epoch: 1 };
-    let batch = Dispatch { rows: vec![row], uses: Vec::new() };
-    assert_eq!(store.dispatch(&batch, at(11)).await.expect("an answer"), []);
+    let hand = |attempt, node: &str| Hand { node: node.into(), attempt, again: false };
+    for (second, executor, node) in [(11, "e1", "away"), (12, "e2", "there")] {
+        let to = Addressee { executor: executor.into(), session_epoch: 1 };
+        let batch = Dispatch { rows: vec![DispatchRow { attempt, to }], uses: Vec::new() };
+        attempt = store.dispatch(&batch, at(second)).await.expect("dispatched")[0];
+        store.hand_over(&[hand(attempt, node)]).await.expect("handed over");
+        if node == "away" {
+            let back = PutBack {
+                attempt,
+                from: StateSet::SENT,
+                due_at: at(second),
+                message: String::new(),
+                how: PutBackHow::SameAttempt,
+            };
+            assert_eq!(store.put_back(&[back], at(second)).await.expect("back"), [attempt]);
+        }
+    }
+    assert_eq!(store.take_handed("away").await.expect("an answer"), []);
+    let handed = store.take_handed("there").await.expect("an answer");
+    let handed: Vec<_> = handed.iter().map(|h| (h.run.attempt_ref(), h.again)).collect();
+    assert_eq!(handed, [(attempt, false)]);
+    // From a node of an earlier version, that does not say which dispatch it means.
+    let id = attempt.run.to_uuid();
+    let sql = "INSERT INTO node_inbox (node, run_id, again) VALUES ('old', $1, false)";
+    schema.connect().await.execute(sql, &[&id]).await.expect("a row");
+    assert!(store.take_handed("old").await.expect("an answer")[0].again, "it proves nothing");
     store.close().await;
 }
 
@@ -286,6 +390,35 @@ async fn events_are_told_in_the_order_of_transaction_numbers_of_any_length() {
 }
 
 #[tokio::test]
+async fn a_long_transaction_holds_events_back_only_in_its_own_database() {
+    let server = server::Server::start(false);
+    let schema = server::Schema::create_on(&server).await;
+    let store = open(&schema).await;
+    let elsewhere = server::connect(&server.url.replace("/postgres?", "/template1?")).await;
+    let here = schema.connect().await;
+    let cursor = async || store.run_events(None, 10).await.expect("the end").cursor;
+    let write = async |id: RunId| {
+        let sql =
+            "INSERT INTO run_event (at, changed) VALUES (now() - interval '2 s', ARRAY[$1::uuid])";
+        schema.connect().await.execute(sql, &[&id.to_uuid()]).await.expect("an event");
+    };
+    let [first, second] = [1, 2].map(|second| RunId::scheduled(JobId(1), at(second)));
+    let from = cursor().await;
+    elsewhere.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.expect("begins");
+    write(first).await;
+    let page = store.run_events(Some(from), 10).await.expect("a page");
+    assert_eq!(page.changed, [first]);
+    here.batch_execute("BEGIN; SELECT pg_current_xact_id()").await.expect("begins");
+    write(second).await;
+    let later = store.run_events(Some(page.cursor), 10).await.expect("the place is still good");
+    assert_eq!(later.changed, [], "what the open transaction writes would come before it");
+    here.batch_execute("COMMIT").await.expect("ends");
+    let last = store.run_events(Some(later.cursor), 10).await.expect("a page");
+    assert_eq!(last.changed, [second]);
+    store.close().await;
+}
+
+#[tokio::test]
 async fn a_day_whose_rows_are_in_the_default_partition_stays_there() {
     let schema = server::Schema::create().await;
     let store = open(&schema).await;
@@ -296,11 +429,12 @@ async fn a_day_whose_rows_are_in_the_default_partition_stays_there() {
     let end = EndRun {
         attempt,
         from: StateSet::OPEN,
-        to: clawjob_scheduler::model::run::RunState::Canceled,
+        to: RunState::Canceled,
         end: AttemptEnd::default(),
         output: None,
         output_truncated: false,
         message: String::new(),
+        missed: false,
     };
     store.end_runs(&[end], at(11)).await.expect("ended");
     let watch = schema.connect().await;

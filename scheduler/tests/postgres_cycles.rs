@@ -68,6 +68,7 @@ fn succeeded(attempt: AttemptRef) -> EndRun {
         output: None,
         output_truncated: false,
         message: String::new(),
+        missed: false,
     }
 }
 
@@ -95,7 +96,11 @@ async fn own(store: Arc<PostgresStore>, start: DateTime<Utc>, sent: mpsc::Sender
                 planned_until: until,
                 served_until: start,
             });
-            let plan = Plan { advances: advances.collect(), runs, skips: Vec::new() };
+            let plan = Plan {
+                advances: advances.collect(),
+                runs: runs.into_iter().map(PlanRow::from).collect(),
+                ..Plan::default()
+            };
             let planned = store.plan(&plan, start).await.expect("planned");
             let ids = planned.inserted.into_iter();
             let refs = ids.map(|run| AttemptRef { run, attempt: 1, fence: 0 }).collect();
@@ -107,8 +112,10 @@ async fn own(store: Arc<PostgresStore>, start: DateTime<Utc>, sent: mpsc::Sender
             }
             let Some(refs) = PLANNED.lock().pop_front() else { return };
             let refs: Vec<AttemptRef> = refs;
-            let row =
-                |attempt| DispatchRow { attempt, executor: "executor-1".into(), session_epoch: 1 };
+            let row = |attempt| DispatchRow {
+                attempt,
+                to: Addressee { executor: "executor-1".into(), session_epoch: 1 },
+            };
             let rows = refs.into_iter().map(row).collect();
             let batch = Dispatch { rows, uses: Vec::new() };
             let refs = store.dispatch(&batch, start).await.expect("sent");

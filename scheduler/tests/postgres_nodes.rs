@@ -14,7 +14,7 @@ use chrono::Utc;
 use clawjob_scheduler::{
     model::{
         executor::ExecutorSpec,
-        ids::{AppId, PARTITION_COUNT, PartitionId, RunId},
+        ids::{AppId, AttemptRef, PARTITION_COUNT, PartitionId, RunId},
         run::{NewRun, TriggerKind},
     },
     node::Ownership,
@@ -159,7 +159,10 @@ async fn runs_are_handed_to_the_node_they_name_once_and_in_order() {
     let schema = server::Schema::create().await;
     let [one, two] = two(&schema).await;
     let runs = [run(&one, "a").await, run(&one, "b").await, run(&one, "c").await];
-    let hand = |run, again| Hand { node: "n2".into(), run, again };
+    let hand = |run, again| {
+        let attempt = AttemptRef { run, attempt: 1, fence: 0 };
+        Hand { node: "n2".into(), attempt, again }
+    };
     let gone = RunId::by_hand(at(1), 7);
     let hands =
         [hand(runs[1], false), hand(gone, false), hand(runs[0], true), hand(runs[2], false)];

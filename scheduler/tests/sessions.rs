@@ -35,7 +35,7 @@ use clawjob_scheduler::{
     store::{
         SharedStore, Store,
         identity::IdentityStore,
-        ops::{Dispatch, DispatchRow, NewJob, NewRun},
+        ops::{Addressee, Dispatch, DispatchRow, NewJob, NewRun},
         sqlite::SqliteStore,
     },
 };
@@ -181,8 +181,7 @@ impl Server {
         .await;
         let row = DispatchRow {
             attempt: AttemptRef { run, attempt: 1, fence: 0 },
-            executor: executor.into(),
-            session_epoch: epoch,
+            to: Addressee { executor: executor.into(), session_epoch: epoch },
         };
         let batch = Dispatch { rows: vec![row], uses: Vec::new() };
         let sent = self.store.dispatch(&batch, now).await.unwrap();
@@ -375,18 +374,39 @@ async fn headers_are_sent_before_hello_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_app_that_has_all_its_executors_takes_no_new_one_but_each_it_knows() {
+    let server = Server::start(HubSettings { app_executors_max: 2, ..scaled() }).await;
+    let (_, token) = server.token(&[], &[]).await;
+    let (_first, _) = server.welcome(&token, hello("one", "p1")).await;
+    let (second, _) = server.welcome(&token, hello("two", "p2")).await;
+    for _ in 0..2 {
+        let status = server.refusal(&token, hello("three", "p3")).await;
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+        let details = status.get_error_details();
+        assert_eq!(details.error_info().unwrap().reason, "APP_QUOTA");
+        assert_eq!(details.quota_failure().unwrap().violations[0].subject, "apps/app/executors");
+        assert!(details.retry_info().is_some());
+    }
+    drop(second);
+    server.welcome(&token, hello("two", "p2")).await;
+    let known = server.store.get_executor(server.app, "three").await;
+    assert!(known.is_err(), "nothing is kept of it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hello_is_refused_with_all_its_faults_and_the_right_code() {
     let server = Server::start(scaled()).await;
     let (_, token) = server.token(&["a-*"], &["hel*"]).await;
 
-    let bad = Hello { slots: 0, app: "Bad App".to_owned(), ..hello("", "") };
+    let last_command_seq = u64::MAX;
+    let bad = Hello { slots: 0, app: "Bad App".to_owned(), last_command_seq, ..hello("", "") };
     let status = server.refusal(&token, bad).await;
     assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
     let details = status.get_error_details();
     let fields: Vec<&str> =
         details.bad_request().unwrap().field_violations.iter().map(|v| v.field.as_str()).collect();
-    let wanted = ["hello.app", "hello.executor_id", "hello.instance_id", "hello.slots"];
-    assert_eq!(fields, wanted);
+    let wanted = ["app", "executor_id", "instance_id", "slots", "last_command_seq"];
+    assert_eq!(fields, wanted.map(|field| format!("hello.{field}")));
     assert_eq!(details.error_info().unwrap().reason, "HELLO_INVALID");
 
     let old = Hello { protocol_major: 2, ..hello("a-1", "p") };
@@ -445,7 +465,7 @@ async fn a_process_resumes_and_its_older_stream_is_told_so() {
     assert_eq!(second.session_epoch, 2);
     assert_eq!(second.resume_token, first.resume_token, "one per process");
     let (close, status) = old.last_words().await;
-    assert_eq!(close.reason(), close::Reason::Superseded);
+    assert_eq!((close.reason(), close.reconnect), (close::Reason::Superseded, true));
     assert_eq!(status.code(), Code::Aborted);
     assert_eq!(status.get_error_details().error_info().unwrap().reason, "SESSION_SUPERSEDED");
     assert_eq!(server.hub.sessions(), 1);
@@ -562,6 +582,8 @@ async fn c57_an_executor_whose_token_is_renewed_keeps_its_run() {
             row.principal == second_id && row.disconnected_at.is_none()
         })
         .await;
+    // The row is written before the session is among the hub's.
+    server.until("the session alone", async || server.hub.sessions() == 1).await;
     // Past the end of the first token, by which its own session would have ended.
     let ended = server.clock.now() + life;
     let store: SharedStore = server.store.clone();

@@ -17,6 +17,10 @@ use std::{
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use clawjob_scheduler::{
     board::Board,
+    clock::ManualClock,
+    dispatch::Dispatcher,
+    fleet::Reach,
+    hub::{Hub, HubSettings},
     model::{
         calendar::{CalendarSpec, Window},
         ids::{AttemptRef, PARTITION_COUNT, PartitionId},
@@ -31,7 +35,7 @@ use clawjob_scheduler::{
         schedules::NewCalendar,
         sqlite::SqliteStore,
     },
-    trigger::Trigger as Planner,
+    trigger::Trigger,
 };
 use oracle::{Calendar, Cron, Every, Field, Plain, Zones};
 
@@ -63,9 +67,17 @@ fn begin() -> DateTime<Utc> {
 struct Year {
     store: SharedStore,
     board: Arc<Board>,
-    planner: Planner,
+    trigger: Trigger,
+    dispatcher: Dispatcher,
     open: usize,
     _dir: tempfile::TempDir,
+}
+
+/// What an owner has, with no executor in reach: what is due waits.
+fn loops(store: &SharedStore, board: &Arc<Board>) -> (Trigger, Dispatcher) {
+    let (hub, _events) = Hub::new(HubSettings::default(), ManualClock::new(begin()));
+    let dispatcher = Dispatcher::new(store.clone(), board.clone(), Reach::alone(hub));
+    (Trigger::new(store.clone(), board.clone()), dispatcher)
 }
 
 impl Year {
@@ -74,14 +86,14 @@ impl Year {
         let dir = made.expect("a directory");
         let store: SharedStore = SqliteStore::open(dir.path()).expect("it opens");
         let board = Arc::new(Board::default());
-        let planner = Planner::new(store.clone(), board.clone());
-        Self { store, board, planner, open: 0, _dir: dir }
+        let (trigger, dispatcher) = loops(&store, &board);
+        Self { store, board, trigger, dispatcher, open: 0, _dir: dir }
     }
 
     /// A scheduler's process begins.
     async fn start(&mut self, now: DateTime<Utc>) {
         self.board = Arc::new(Board::default());
-        self.planner = Planner::new(self.store.clone(), self.board.clone());
+        (self.trigger, self.dispatcher) = loops(&self.store, &self.board);
         let owner = Ownership::new(self.store.clone(), self.board.clone(), "node".to_owned());
         let step = owner.step().await.expect("a step");
         let taken = owner.take(&step.take, now).await.expect("taken");
@@ -92,9 +104,10 @@ impl Year {
     async fn work(&mut self, from: DateTime<Utc>, until: DateTime<Utc>) {
         let mut now = from;
         loop {
-            let plan = self.planner.tick(now).await.expect("planned");
-            while self.board.take_due(now, 256).more {}
-            self.board.set_served(now);
+            self.trigger.settle_missed(now).await.expect("settled");
+            let more = self.dispatcher.tick(now).await.expect("dispatched");
+            assert!(!self.board.take_refused(), "nobody else changes the jobs");
+            self.trigger.keep_standing(now).await.expect("written");
             let (_, runs) = self.board.sizes();
             self.open = runs;
             if runs >= SERVE_AT {
@@ -104,7 +117,10 @@ impl Year {
                 self.serve(now).await;
                 return;
             }
-            let wakes = [plan, self.board.next_wake(), Some(until)];
+            if more {
+                continue;
+            }
+            let wakes = [self.board.next_wake(), Some(until)];
             let next = wakes.into_iter().flatten().min().unwrap_or(until);
             now = next.max(now + TimeDelta::milliseconds(1)).min(until);
         }
@@ -158,6 +174,7 @@ fn succeeded(attempt: AttemptRef) -> EndRun {
         output: None,
         output_truncated: false,
         message: String::new(),
+        missed: false,
     }
 }
 

@@ -62,6 +62,7 @@ fn succeeded(attempt: AttemptRef, at: DateTime<Utc>) -> EndRun {
         output: None,
         output_truncated: false,
         message: String::new(),
+        missed: false,
     }
 }
 
@@ -81,7 +82,11 @@ async fn plan(
             planned_until: until,
             served_until: start,
         });
-        let plan = Plan { advances: advances.collect(), runs, skips: Vec::new() };
+        let plan = Plan {
+            advances: advances.collect(),
+            runs: runs.into_iter().map(PlanRow::from).collect(),
+            ..Plan::default()
+        };
         let inserted = store.plan(&plan, start).await.expect("planned").inserted;
         let refs = inserted.into_iter().map(|run| AttemptRef { run, attempt: 1, fence: 0 });
         planned.send(refs.collect()).await.expect("the other end is there");
@@ -95,8 +100,10 @@ async fn dispatch(
     sent: mpsc::Sender<Vec<AttemptRef>>,
 ) {
     while let Some(refs) = planned.recv().await {
-        let row =
-            |attempt| DispatchRow { attempt, executor: "executor-1".into(), session_epoch: 1 };
+        let row = |attempt| DispatchRow {
+            attempt,
+            to: Addressee { executor: "executor-1".into(), session_epoch: 1 },
+        };
         let rows = refs.into_iter().map(row).collect();
         let batch = Dispatch { rows, uses: Vec::new() };
         let refs = store.dispatch(&batch, start).await.expect("sent");

@@ -116,7 +116,8 @@ cases! {
         each_new_owner_raises_the_epoch_and_finds_what_the_last_one_left,
         every_change_of_a_job_raises_the_version_of_its_partition;
     plan:
-        a_plan_inserts_runs_and_moves_its_partition,
+        a_plan_inserts_runs_and_one_without_moves_its_partition,
+        a_plan_inserts_runs_as_sent_where_they_have_an_addressee,
         planning_twice_inserts_once,
         a_fire_time_that_has_ended_is_not_planned_again,
         a_plan_of_an_earlier_owner_changes_nothing,
@@ -139,7 +140,7 @@ cases! {
         a_second_backfill_makes_none_twice_even_when_the_first_has_ended,
         a_repeated_backfill_gets_the_first_answer;
     races:
-        x10_a_job_stopped_at_the_moment_it_is_planned_stays_stopped;
+        x10_a_job_stopped_at_the_moment_it_fires_stays_stopped;
     dispatch:
         a_dispatch_writes_executor_session_and_the_next_fence,
         a_dispatch_needs_queued_and_the_given_fence,
@@ -166,6 +167,7 @@ cases! {
         a_result_of_a_run_that_never_ran_is_stale,
         an_unknown_run_is_stale,
         answers_come_in_the_order_of_the_requests,
+        a_planned_run_that_was_missed_stands_for_a_gap_of_one,
         what_a_late_result_said_is_kept_with_its_attempt,
         x49_a_result_of_another_app_or_executor_changes_no_run,
         x49_a_result_of_an_attempt_before_is_known_to_its_executor_alone,
@@ -206,6 +208,7 @@ cases! {
         a_start_that_was_told_with_the_stop_counts,
         what_an_executor_says_again_of_a_run_it_gave_back_changes_nothing,
         a_run_given_back_twice_then_retried_shows_each_executor,
+        a_late_result_is_noted_with_the_one_dispatch_that_it_is_of,
         a_run_canceled_after_its_executor_stopped_shows_no_other_attempt,
         a_loss_is_counted,
         a_put_back_needs_state_attempt_and_fence;
@@ -238,6 +241,7 @@ cases! {
         records_of_an_executor_that_was_taken_over_from_are_left_out,
         what_goes_on_is_counted_where_it_finds_no_room,
         a_log_may_go_on_with_nothing_but_what_was_dropped,
+        counts_of_dropped_records_end_where_a_log_can_still_be_read,
         a_log_begun_before_dispatches_were_told_apart_goes_on,
         the_log_of_an_unknown_run_is_not_found;
     damage:
@@ -261,8 +265,10 @@ cases! {
         a_change_plans_the_runs_to_come_anew,
         a_pause_skips_the_due_runs_too_but_none_that_was_sent,
         a_restarted_schedule_forgets_what_it_missed,
+        a_change_leaves_no_fire_time_that_has_come_without_a_row,
         a_run_that_has_ended_is_not_planned_anew,
         owners_load_what_changed,
+        an_owner_loads_a_deleted_job_as_long_as_it_has_open_runs,
         revisions_are_listed_newest_first,
         a_run_by_hand_waits_in_the_inbox,
         a_deleted_job_is_run_by_nobody,
@@ -309,7 +315,8 @@ cases! {
         a_node_that_starts_ends_the_sessions_it_held,
         executors_are_listed_by_app_and_name,
         a_cordon_is_set_and_cleared_and_outlives_sessions,
-        an_executor_is_forgotten_once_nothing_refers_to_it;
+        an_executor_is_forgotten_once_nothing_refers_to_it,
+        an_app_that_has_all_its_executors_forgets_those_gone_for_longest;
     lists:
         jobs_are_found_by_each_of_their_fields,
         jobs_come_page_by_page_in_each_order,

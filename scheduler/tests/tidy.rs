@@ -32,6 +32,7 @@ const MAY_USE: [(&str, &[&str]); 22] = [
             "model",
             "store",
             "board",
+            "clock",
             "fleet",
             "node",
             "trigger",

@@ -2,12 +2,13 @@
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Parser, Subcommand, ValueEnum as _};
 use clawjob_bench::{
     host, node,
     torture::{self, Settings, executor, faults::Fault},
 };
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Starts schedulers, executors and Postgres, breaks them in a seeded order, and checks that no fire
 /// time was lost or doubled. Ends with 1 when something was.
@@ -91,5 +92,23 @@ async fn start(args: Args) -> Result<bool> {
         "seed {}, {} schedulers, {} executors",
         settings.seed, settings.nodes, settings.executors
     );
-    Ok(torture::run(&settings).await?.well)
+    tokio::select! {
+        verdict = torture::run(&settings) => Ok(verdict?.well),
+        // What was started goes with the future.
+        told = told_to_end() => {
+            told?;
+            bail!("told to end before its time; nothing was checked")
+        }
+    }
+}
+
+/// Returns at the first SIGINT or SIGTERM.
+async fn told_to_end() -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
 }

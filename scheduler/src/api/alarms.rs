@@ -290,7 +290,7 @@ impl AlarmsApi {
         bad.finish()?;
         let Some((app, id)): Option<(String, AlarmId)> = parsed else { return Err(no_rule()) };
         let app = scope::app_of(&self.api, &app, Kind::Alarm, &request.name).await?;
-        let by = caller.principal();
+        let by = caller.in_words();
         let store = &self.api.store;
         let seen = store.acknowledge_alarm(app.id, id, &by, &request.comment, now).await;
         let seen = seen.map_err(|e| ApiError::of_store(Kind::Alarm, &request.name, e))?;

@@ -117,7 +117,9 @@ pub(super) async fn update(api: &Api, request: pb::UpdateAppRequest) -> ApiResul
 }
 
 /// Deletes an app without jobs and open runs; with force its jobs are deleted and their runs
-/// stopped first. Runs that are with an executor end a little later: until then the app stays.
+/// stopped first. An app of many jobs takes several calls, each of which goes on where the one before
+/// ended and says so (`APP_DELETION_UNFINISHED`). Runs that are with an executor end a little later:
+/// until then the app stays.
 pub(super) async fn delete(
     api: &Api,
     caller: &Caller,
@@ -130,8 +132,13 @@ pub(super) async fn delete(
     let fault = |error| ApiError::of_store(Kind::App, &request.name, error);
     let app = api.store.get_app(&name).await.map_err(fault)?;
     if request.force {
-        let jobs = jobs::delete_all(api, caller, app.id).await?;
+        let (jobs, all) = jobs::delete_some(api, caller, app.id).await?;
         tracing::info!(app = %name, jobs, "jobs of an app deleted");
+        if !all {
+            let text = format!("{jobs} of its jobs are deleted, more are left: repeat the call");
+            let name = &request.name;
+            return Err(ApiError::precondition("APP_DELETION_UNFINISHED", "APP_EMPTY", name, text));
+        }
     }
     api.store.delete_app(app.id).await.map_err(|error| match error {
         StoreError::Conflict(text) if request.force => {

@@ -128,6 +128,18 @@ impl Caller {
         }
     }
 
+    /// The principal with its display name beside it, for texts that people read.
+    pub fn in_words(&self) -> String {
+        let display_name = match &self.who {
+            Who::Token(token) => &token.display_name,
+            Who::User(user) => &user.display_name,
+        };
+        match display_name.as_str() {
+            "" => self.principal(),
+            name => format!("{} ({name})", self.principal()),
+        }
+    }
+
     /// The token, with an executor's patterns; None for a user.
     pub fn token(&self) -> Option<&Token> {
         match &self.who {

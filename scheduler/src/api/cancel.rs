@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Api, status::ApiResult};
 use crate::{
     model::{
-        ids::{JobId, RunId},
+        ids::{JobId, PartitionId, RunId},
         job::JobSpec,
         run::{KillReason, OpenRun, RunState},
         transition::{self, Verdict},
@@ -70,9 +70,15 @@ async fn step(api: &Api, runs: &[OpenRun], order: &Order) -> ApiResult<Vec<RunId
     }
     let mut again = Vec::new();
     if !ends.is_empty() {
-        let answers = api.store.end_runs(&ends, now).await?;
-        let stale = ends.iter().zip(answers).filter(|(_, answer)| *answer == EndAnswer::Stale);
-        again.extend(stale.map(|(end, _)| end.attempt.run));
+        let mut ended = Vec::new();
+        for (end, answer) in ends.iter().zip(api.store.end_runs(&ends, now).await?) {
+            match answer {
+                EndAnswer::Ended(job) => ended.push((end.attempt.run, Some(job.partition()))),
+                EndAnswer::Stale => again.push(end.attempt.run),
+                EndAnswer::Duplicate => {}
+            }
+        }
+        tell_owners(api, &ended).await;
     }
     if !kills.is_empty() {
         let marked = api.store.mark_canceling(&kills, now).await?;
@@ -81,6 +87,17 @@ async fn step(api: &Api, runs: &[OpenRun], order: &Order) -> ApiResult<Vec<RunId
         kill_here(api, &marked).await?;
     }
     Ok(again)
+}
+
+/// Whatever waited for the ended runs may go on. Should their owners not be told, they find out when
+/// they verify what is under way.
+async fn tell_owners(api: &Api, ended: &[(RunId, Option<PartitionId>)]) {
+    if ended.is_empty() {
+        return;
+    }
+    if let Err(fault) = api.store.tell_owners(ended).await {
+        tracing::warn!(%fault, runs = ended.len(), "owners were not told of runs that were canceled");
+    }
 }
 
 /// Tells the executors that are connected to this node at once; the owner tells the others.

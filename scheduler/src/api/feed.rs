@@ -1,7 +1,7 @@
 //! One reader of the run event log for all who watch or wait on this node.
 //!
 //! It runs while anybody is subscribed. A hint wakes it early, a sweep finds the rest. A run that
-//! is planned ahead has no event until it is due and sent, or its owner says why it waits.
+//! is not due yet has no event until it is due and sent, or its owner says why it waits.
 
 use std::{sync::Arc, time::Duration};
 

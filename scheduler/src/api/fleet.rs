@@ -163,7 +163,7 @@ impl FleetApi {
                 format!("its session is on nodes/{}; call that node", row.node),
             ));
         };
-        let by = caller.principal();
+        let by = caller.in_words();
         if request.kill_runs {
             let runs: Vec<RunId> = live.running.iter().map(|attempt| attempt.run).collect();
             self.kill(&runs, &by).await?;

@@ -11,7 +11,7 @@ mod trigger;
 mod write;
 
 pub(in crate::api) use change::replan_each;
-pub(in crate::api) use delete::delete_all;
+pub(in crate::api) use delete::delete_some;
 pub(in crate::api) use state::REASON_MAX;
 
 use std::sync::Arc;

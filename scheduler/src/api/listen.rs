@@ -253,8 +253,10 @@ impl Shared {
         if !spoke {
             return;
         }
+        // Either way on the heap: a connection takes the memory of the way it goes.
         let Some(certificates) = &self.tls else {
-            return self.http(stream, Peer { address, tls: false, certificate: None }).await;
+            let peer = Peer { address, tls: false, certificate: None };
+            return Box::pin(self.http(stream, peer)).await;
         };
         let encrypted = tokio::select! {
             encrypted = certificates.acceptor().accept(stream) => encrypted,
@@ -265,7 +267,7 @@ impl Shared {
                 let chain = stream.get_ref().1.peer_certificates();
                 let certificate = chain.and_then(|chain| chain.first());
                 let certificate = certificate.map(|leaf| Arc::new(leaf.clone().into_owned()));
-                self.http(stream, Peer { address, tls: true, certificate }).await;
+                Box::pin(self.http(stream, Peer { address, tls: true, certificate })).await;
             }
             Err(error) => tracing::debug!(%error, %address, "TLS handshake failed"),
         }
@@ -280,7 +282,8 @@ impl Shared {
             request.extensions_mut().insert(peer.clone());
             request.extensions_mut().insert(info.clone());
             let edge = self.edge.clone();
-            async move { Ok::<_, Infallible>(edge.handle(request.map(Body::new)).await) }
+            // On the heap, so that a stream keeps none of it once it is answered.
+            Box::pin(async move { Ok::<_, Infallible>(edge.handle(request.map(Body::new)).await) })
         });
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);

@@ -72,12 +72,15 @@ use health::Health;
 use identity::IdentityApi;
 use jobs::JobsService;
 use runs::RunsService;
+use session::room::Room;
 use strangers::Strangers;
 
 /// Entries on a page when the caller names no size.
 pub const PAGE_SIZE_DEFAULT: u32 = 50;
 /// Entries on a page at most; larger sizes are cut.
 pub const PAGE_SIZE_MAX: u32 = 1000;
+/// Jobs of an app that one call of `DeleteApp` deletes at most: some seconds of work.
+pub const APP_JOBS_DELETED_MAX: usize = 1_000;
 /// Bytes of one request message, gRPC or JSON.
 pub const REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -138,6 +141,8 @@ pub struct Api {
     pub strangers: Strangers,
     /// Sign-ins of browsers.
     pub cookies: Arc<Cookies>,
+    /// How many more executors apps may get.
+    room: Room,
 }
 
 impl Api {
@@ -156,7 +161,18 @@ impl Api {
         let channels = Arc::new(Channels::new(settings.channels.clone()));
         let strangers = Strangers::default();
         let cookies = Arc::new(Cookies::new(&page_key, &settings));
-        Ok(Arc::new(Self { store, hub, clock, settings, channels, page_key, strangers, cookies }))
+        let room = Room::default();
+        Ok(Arc::new(Self {
+            store,
+            hub,
+            clock,
+            settings,
+            channels,
+            page_key,
+            strangers,
+            cookies,
+            room,
+        }))
     }
 }
 

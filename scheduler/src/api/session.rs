@@ -3,6 +3,7 @@
 
 mod claim;
 mod hello;
+pub(super) mod room;
 
 use std::{
     net::SocketAddr,
@@ -151,7 +152,8 @@ impl Driver {
     async fn drive(self, mut frames: Streaming<SessionRequest>) {
         let _last = LastWord(self.outbox.clone());
         let mut claimed = Claimed::default();
-        let (link, events) = match self.begin(&mut frames, &mut claimed).await {
+        // What begins and ends a session is on the heap while it lasts: in between, its task is small.
+        let (link, events) = match Box::pin(self.begin(&mut frames, &mut claimed)).await {
             Ok(begun) => begun,
             Err(error) => {
                 let (by, elapsed) = (self.caller.principal(), self.api.clock.elapsed());
@@ -171,7 +173,7 @@ impl Driver {
         let end = link.end().unwrap_or(End::Broken);
         tracing::info!(app, %executor, epoch, ?end, "session ended");
         let linger = self.linger(&link, &mut frames);
-        tokio::join!(linger, self.write_end(&link, &end));
+        Box::pin(async { tokio::join!(linger, self.write_end(&link, &end)) }).await;
     }
 
     fn peer_address(&self) -> String {
@@ -217,7 +219,15 @@ impl Driver {
             let text = "the client's certificate is not made out to the executor id as a DNS name";
             return Err(ApiError::wrong_certificate(text));
         }
-        let opening = self.claim(hello).await?;
+        // Whoever gave the call up dials again: this one must not take that session's place.
+        let opening = tokio::select! {
+            biased;
+            () = self.outbox.over() => Err(abandoned()),
+            opening = self.claim(hello) => opening,
+        }?;
+        if self.outbox.is_over() {
+            return Err(abandoned());
+        }
         let origin = opening.origin.clone();
         self.hub.open(opening, &self.caller.principal(), self.outbox.clone()).map_err(|end| {
             tracing::debug!(executor = %origin.executor, "a newer session was faster");
@@ -231,10 +241,12 @@ impl Driver {
         let gone = self.outbox.over();
         tokio::pin!(ended, gone);
         loop {
+            // What has come before the connection went is taken first: nobody sends it again.
             let frame = tokio::select! {
+                biased;
                 _ = &mut ended => return,
-                () = &mut gone => Ok(None),
                 frame = frames.message() => frame,
+                () = &mut gone => Ok(None),
             };
             let frame = match frame {
                 Ok(Some(frame)) => frame,
@@ -284,9 +296,10 @@ impl Driver {
         tokio::pin!(late, gone);
         loop {
             let frame = tokio::select! {
+                biased;
                 () = &mut late => break,
-                () = &mut gone => break,
                 frame = frames.message() => frame,
+                () = &mut gone => break,
             };
             match frame {
                 Ok(Some(SessionRequest { frame: Some(Up::Goodbye(_)) })) | Ok(None) | Err(_) => {
@@ -303,7 +316,7 @@ impl Driver {
 
     /// Writes that the session ended. One that gave way to another is over in the store already.
     async fn write_end(&self, link: &Arc<Link>, end: &End) {
-        if *end == End::Superseded {
+        if matches!(end, End::Superseded | End::Moved) {
             return;
         }
         let origin = link.origin();
@@ -340,6 +353,11 @@ impl Driver {
     }
 }
 
+fn abandoned() -> ApiError {
+    let text = "the call was given up before the session began";
+    ApiError::unavailable("SESSION_ABANDONED", text, ELSEWHERE_AFTER)
+}
+
 /// Whether the frame that could not be read was too large, as it came or unpacked.
 fn is_oversized(status: &Status) -> bool {
     matches!(status.code(), Code::OutOfRange | Code::ResourceExhausted)
@@ -358,7 +376,7 @@ fn of_refusal(refused: Refused) -> Status {
 /// The status after a session's last frame; None for one that the executor ended.
 fn of_end(end: &End) -> Option<ApiError> {
     Some(match end {
-        End::Superseded => {
+        End::Superseded | End::Moved => {
             let text = "a newer session of this executor took over";
             ApiError::aborted("SESSION_SUPERSEDED", text)
         }

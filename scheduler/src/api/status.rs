@@ -10,12 +10,13 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
-use crate::store::StoreError;
+use self::size::{Room, cut};
+use crate::{model::words, store::StoreError};
+
+pub mod size;
 
 /// `ErrorInfo.domain` of every error.
 pub const ERROR_DOMAIN: &str = "clawjob.dev";
-/// Violations told in one answer; more are cut, and the last one says so.
-pub const VIOLATIONS_MAX: usize = 100;
 /// How long a caller should wait before it repeats a call that met a database out of reach.
 pub const STORAGE_RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -78,10 +79,13 @@ impl Kind {
     }
 }
 
-/// Collects what is wrong with a request, so that the caller hears of all of it at once.
+/// Collects what is wrong with a request, so that the caller hears of all of it at once, or of as
+/// much as an answer can hold ([`size`]) and of how much more there is.
 #[derive(Debug, Default)]
 pub struct Violations {
     found: Vec<FieldViolation>,
+    room: Room,
+    left_out: u64,
     reason: Option<&'static str>,
 }
 
@@ -100,11 +104,11 @@ impl Violations {
         description: impl Into<String>,
     ) {
         self.reason.get_or_insert(reason);
-        if self.found.len() < VIOLATIONS_MAX {
+        let (field, description) = (cut(field.into()), cut(description.into()));
+        if self.left_out == 0 && self.room.take(&field, &description) {
             self.found.push(FieldViolation::new(field, description));
-        } else if self.found.len() == VIOLATIONS_MAX {
-            let text = format!("more than {VIOLATIONS_MAX} faults; the rest is left out");
-            self.found.push(FieldViolation::new("", text));
+        } else {
+            self.left_out += 1;
         }
     }
 
@@ -123,7 +127,18 @@ impl Violations {
     /// # Errors
     /// When anything was added.
     pub fn finish(self) -> Result<(), ApiError> {
-        let Some(reason) = self.reason else { return Ok(()) };
+        match self.reason {
+            Some(reason) => Err(self.into_error(reason)),
+            None => Ok(()),
+        }
+    }
+
+    fn into_error(mut self, reason: &'static str) -> ApiError {
+        if self.left_out > 0 {
+            let more = words::count(self.left_out, "more fault");
+            let text = format!("and {more}; mend these first");
+            self.found.push(FieldViolation::new("", text));
+        }
         let message = self
             .found
             .iter()
@@ -133,9 +148,10 @@ impl Violations {
             })
             .collect::<Vec<_>>()
             .join("; ");
-        let mut error = ApiError::new(Code::InvalidArgument, reason, message);
+        let mut error = ApiError::new(Code::InvalidArgument, reason, "");
+        error.0.message = message;
         error.0.details.set_bad_request(self.found);
-        Err(error)
+        error
     }
 }
 
@@ -165,7 +181,7 @@ impl ApiError {
         Self(Box::new(Inner {
             code,
             reason,
-            message: message.into(),
+            message: cut(message.into()),
             metadata: HashMap::new(),
             details: ErrorDetails::new(),
             cause: None,
@@ -178,14 +194,9 @@ impl ApiError {
         reason: &'static str,
         description: impl Into<String>,
     ) -> Self {
-        let (field, description) = (field.into(), description.into());
-        let message = match field.as_str() {
-            "" => description.clone(),
-            field => format!("{field}: {description}"),
-        };
-        let mut error = Self::new(Code::InvalidArgument, reason, message);
-        error.0.details.add_bad_request_violation(field, description);
-        error
+        let mut bad = Violations::new();
+        bad.add(field, reason, description);
+        bad.into_error(reason)
     }
 
     /// NOT_FOUND with `ResourceInfo`; `name` is the full resource name.
@@ -202,9 +213,7 @@ impl ApiError {
     fn missing(kind: Kind, name: String, why: &str) -> Self {
         let (resource_type, reason, _, word) = kind.words();
         let message = format!("{word} {name} {why}");
-        let mut error = Self::new(Code::NotFound, reason, message.clone());
-        error.0.details.set_resource_info(resource_type, name, "", message);
-        error
+        Self::new(Code::NotFound, reason, message).about(resource_type, name)
     }
 
     /// ALREADY_EXISTS with `ResourceInfo`; `name` is the full resource name.
@@ -212,9 +221,13 @@ impl ApiError {
         let (resource_type, _, reason, word) = kind.words();
         let name = name.into();
         let message = format!("{word} {name} exists already");
-        let mut error = Self::new(Code::AlreadyExists, reason, message.clone());
-        error.0.details.set_resource_info(resource_type, name, "", message);
-        error
+        Self::new(Code::AlreadyExists, reason, message).about(resource_type, name)
+    }
+
+    fn about(mut self, resource_type: &str, name: String) -> Self {
+        let message = self.0.message.clone();
+        self.0.details.set_resource_info(resource_type, cut(name), "", message);
+        self
     }
 
     /// FAILED_PRECONDITION with `PreconditionFailure{kind, subject, description}`; `kind` is a word
@@ -225,8 +238,9 @@ impl ApiError {
         subject: impl Into<String>,
         description: impl Into<String>,
     ) -> Self {
-        let description = description.into();
-        let mut error = Self::new(Code::FailedPrecondition, reason, description.clone());
+        let mut error = Self::new(Code::FailedPrecondition, reason, description);
+        let description = error.0.message.clone();
+        let subject = cut(subject.into());
         error.0.details.add_precondition_failure_violation(kind, subject, description);
         error
     }
@@ -251,9 +265,9 @@ impl ApiError {
         description: impl Into<String>,
         retry_after: Duration,
     ) -> Self {
-        let description = description.into();
-        let mut error = Self::new(Code::ResourceExhausted, reason, description.clone());
-        error.0.details.add_quota_failure_violation(subject, description);
+        let mut error = Self::new(Code::ResourceExhausted, reason, description);
+        let description = error.0.message.clone();
+        error.0.details.add_quota_failure_violation(cut(subject.into()), description);
         error.0.details.set_retry_info(Some(retry_after));
         error
     }
@@ -339,7 +353,7 @@ impl ApiError {
     /// Adds a pair to `ErrorInfo.metadata`.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<String>) -> Self {
-        self.0.metadata.insert(key.to_owned(), value.into());
+        self.0.metadata.insert(key.to_owned(), cut(value.into()));
         self
     }
 
@@ -387,6 +401,11 @@ impl From<StoreError> for ApiError {
                 "the disk of the scheduler's database is full; repeat the call once there is room",
                 cause,
             ),
+            StoreError::ReadOnly(cause) => Self::storage(
+                "STORAGE_READ_ONLY",
+                "the scheduler's database is read only; repeat the call once it takes writes",
+                cause,
+            ),
             StoreError::Removed(cause) => Self::storage(
                 "STORAGE_REMOVED",
                 "the scheduler's database files were removed or replaced while it runs, so that \
@@ -430,6 +449,7 @@ pub fn complete(headers: &mut HeaderMap, request_id: &str) -> Code {
             (code, message) =
                 (Code::InvalidArgument, format!("the request message can't be read{why}"));
         }
+        message = cut(message);
         details.set_error_info(transport_reason(code), ERROR_DOMAIN, HashMap::new());
     }
     details.set_request_info(request_id, "");
@@ -461,104 +481,4 @@ pub fn into_grpc_response(error: ApiError) -> http::Response<axum::body::Body> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_violations_and_the_first_reason_reach_the_caller() {
-        let mut bad = Violations::new();
-        bad.add("job.handler", FIELD_INVALID, "must not be empty");
-        bad.add("job.schedules[0].cron", "CRON_INVALID", "has 4 fields; give 5, 6 or 7");
-        let status: Status = bad.finish().expect_err("two faults").into();
-        assert_eq!(status.code(), Code::InvalidArgument);
-        let details = status.get_error_details();
-        let fields: Vec<_> = details
-            .bad_request()
-            .expect("has a BadRequest")
-            .field_violations
-            .iter()
-            .map(|v| v.field.as_str())
-            .collect();
-        assert_eq!(fields, ["job.handler", "job.schedules[0].cron"]);
-        let info = details.error_info().expect("has an ErrorInfo");
-        assert_eq!((info.reason.as_str(), info.domain.as_str()), (FIELD_INVALID, ERROR_DOMAIN));
-    }
-
-    #[test]
-    fn a_flood_of_violations_is_cut() {
-        let mut bad = Violations::new();
-        for n in 0..10 * VIOLATIONS_MAX {
-            bad.add(format!("f{n}"), FIELD_INVALID, "wrong");
-        }
-        let status: Status = bad.finish().expect_err("faults").into();
-        let details = status.get_error_details();
-        assert_eq!(
-            details.bad_request().expect("BadRequest").field_violations.len(),
-            VIOLATIONS_MAX + 1
-        );
-    }
-
-    #[test]
-    fn causes_of_internal_errors_stay_inside() {
-        for error in [
-            StoreError::Internal("SELECT secret FROM token".into()),
-            StoreError::Corrupt("row 7 of token".into()),
-            StoreError::Unavailable("postgres://user:password@db".into()),
-            StoreError::Full("postgres://user:password@db".into()),
-            StoreError::Removed("row 7".into()),
-        ] {
-            let status = Status::from(ApiError::from(error));
-            let details = String::from_utf8_lossy(status.details()).into_owned();
-            for secret in ["SELECT", "row 7", "password"] {
-                assert!(!status.message().contains(secret), "{}", status.message());
-                assert!(!details.contains(secret), "{details}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_store_that_can_t_write_is_told_by_what_is_wrong() {
-        let text = String::new;
-        for (error, reason, words) in [
-            (StoreError::Unavailable(text()), "STORAGE_DOWN", "out of reach"),
-            (StoreError::Full(text()), "STORAGE_FULL", "is full"),
-            (StoreError::Removed(text()), "STORAGE_REMOVED", "removed or replaced"),
-        ] {
-            let status = Status::from(ApiError::from(error));
-            assert_eq!(status.code(), Code::Unavailable);
-            assert!(status.message().contains(words), "{}", status.message());
-            let details = status.get_error_details();
-            assert_eq!(details.error_info().expect("ErrorInfo").reason, reason);
-            assert!(details.retry_info().is_some(), "{reason}");
-        }
-    }
-
-    #[test]
-    fn statuses_of_the_transport_are_completed() {
-        let mut headers = HeaderMap::new();
-        Status::new(Code::Unimplemented, "no such method").add_header(&mut headers).expect("adds");
-        assert_eq!(complete(&mut headers, "req-1"), Code::Unimplemented);
-        let status = Status::from_header_map(&headers).expect("a status");
-        assert_eq!(status.message(), "no such method");
-        let details = status.get_error_details();
-        assert_eq!(details.request_info().expect("RequestInfo").request_id, "req-1");
-        assert_eq!(details.error_info().expect("ErrorInfo").reason, "NOT_IMPLEMENTED");
-    }
-
-    #[test]
-    fn a_message_that_is_none_is_the_callers_fault() {
-        let mut headers = HeaderMap::new();
-        let said = "failed to decode Protobuf message: invalid tag value: 0";
-        Status::new(Code::Internal, said).add_header(&mut headers).expect("adds");
-        assert_eq!(complete(&mut headers, "req-1"), Code::InvalidArgument);
-        let status = Status::from_header_map(&headers).expect("a status");
-        assert_eq!(status.message(), "the request message can't be read: invalid tag value: 0");
-    }
-
-    #[test]
-    fn an_ok_answer_is_left_alone() {
-        let mut headers = HeaderMap::new();
-        assert_eq!(complete(&mut headers, "req-1"), Code::Ok);
-        assert!(headers.is_empty());
-    }
-}
+mod tests;

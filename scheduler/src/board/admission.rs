@@ -189,6 +189,7 @@ impl Inner {
     /// to do. `ended` counts for `delay`.
     pub(super) fn drop_run(&mut self, id: RunId, ended: Option<DateTime<Utc>>) -> bool {
         self.unlink(id);
+        self.unwritten.remove(&id);
         let Some(live) = self.runs.remove(&id) else { return false };
         let job = live.run.job;
         let Some(entry) = self.jobs.get_mut(&job) else { return false };

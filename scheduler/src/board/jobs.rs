@@ -1,28 +1,24 @@
 //! Jobs and their coming fire times.
 
-use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashMap, HashSet, VecDeque},
-    sync::Arc,
-};
+use std::{cmp::Reverse, collections::VecDeque, sync::Arc};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Board, Inner, backfill::Backfills};
-use crate::{
-    model::{
-        ids::{JobId, PartitionId, RunId},
-        job::{Job, JobState},
-        plan,
-        route::RouteCursor,
-        run::{NewRun, TriggerKind},
-        schedule::Compiled,
-    },
-    store::ops::{Advance, PartitionRow},
+use crate::model::{
+    ids::{JobId, RunId},
+    job::{Job, JobState},
+    plan,
+    route::RouteCursor,
+    run::{NewRun, TriggerKind},
+    schedule::Compiled,
 };
 
 /// How long the stored next fire time of a job may have passed that fires again within this time.
 const NEXT_FIRE_STALE_MAX: TimeDelta = TimeDelta::seconds(60);
+
+/// Owners hear of a changed calendar, which leaves no time at the jobs that use it, within this time.
+const CALENDAR_HEARD_WITHIN: TimeDelta = TimeDelta::seconds(2);
 
 /// A job with what the owner knows of it.
 pub struct JobEntry {
@@ -94,10 +90,6 @@ impl JobEntry {
     }
 }
 
-/// Next fire times of all jobs. Entries that no longer match their job's `next` fall through.
-#[derive(Default)]
-pub(super) struct FireQueue(pub(super) BinaryHeap<Reverse<(DateTime<Utc>, JobId)>>);
-
 /// Jobs that change by themselves.
 #[derive(Default)]
 pub struct SelfChanges {
@@ -109,102 +101,7 @@ pub struct SelfChanges {
     pub shut: Vec<(Arc<Job>, String)>,
 }
 
-/// One step of planning, as the store's `plan` takes it.
-#[derive(Default)]
-pub struct PlanStep {
-    /// The partitions it moves.
-    pub advances: Vec<Advance>,
-    /// The runs it makes.
-    pub runs: Vec<NewRun>,
-    /// More fire times lie before the horizon.
-    pub more: bool,
-    /// Where each job stood before the step, for those whose partition does not move.
-    before: HashMap<JobId, DateTime<Utc>>,
-}
-
 impl Board {
-    /// The fire times before `until`, at most `max`, with the partitions they are of. The step is
-    /// confirmed by [`Board::planned`].
-    pub fn plan_step(&self, until: DateTime<Utc>, served: DateTime<Utc>, max: usize) -> PlanStep {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        let mut step = PlanStep::default();
-        let mut reached = until;
-        while let Some(Reverse((fire, id))) = inner.fires.0.peek().copied() {
-            if fire >= until {
-                break;
-            }
-            if step.runs.len() == max {
-                step.more = true;
-                reached = fire;
-                break;
-            }
-            inner.fires.0.pop();
-            let Some(entry) = inner.jobs.get_mut(&id) else { continue };
-            if entry.next != Some(fire) {
-                continue;
-            }
-            step.runs.push(entry.new_run(fire, TriggerKind::Schedule));
-            step.before.entry(id).or_insert(fire);
-            entry.next = entry.next_after(fire);
-            if let Some(next) = entry.next {
-                inner.fires.0.push(Reverse((next, id)));
-            }
-        }
-        // Partitions without a fire time before the horizon need no move: nothing of theirs would
-        // be planned again. A step without any runs tells how far all of them were served.
-        let planned: HashSet<PartitionId> =
-            step.runs.iter().map(|run| run.job.partition()).collect();
-        step.advances = inner
-            .partitions
-            .values()
-            .filter(|row| planned.is_empty() || planned.contains(&row.id))
-            .map(|row| Advance {
-                partition: row.id,
-                epoch: row.epoch,
-                jobs_version: row.jobs_version,
-                planned_until: row.planned_until.max(reached),
-                served_until: row.served_until.max(served),
-            })
-            .collect();
-        step
-    }
-
-    /// What the store made of a step: runs that were inserted are now queued here; jobs of partitions
-    /// that did not move are planned again after a reload.
-    pub fn planned(&self, step: PlanStep, advanced: &[PartitionId], inserted: &[RunId]) {
-        let mut inner = self.inner.lock();
-        let inner = &mut *inner;
-        let advanced: HashSet<PartitionId> = advanced.iter().copied().collect();
-        let inserted: HashSet<RunId> = inserted.iter().copied().collect();
-        for advance in step.advances.iter().filter(|a| advanced.contains(&a.partition)) {
-            if let Some(row) = inner.partitions.get_mut(&advance.partition) {
-                row.planned_until = advance.planned_until;
-                row.served_until = advance.served_until;
-            }
-        }
-        for (job, fire) in step.before {
-            let Some(entry) = inner.jobs.get_mut(&job) else { continue };
-            if !advanced.contains(&job.partition()) {
-                entry.next = Some(fire);
-                inner.fires.0.push(Reverse((fire, job)));
-            }
-        }
-        for run in step.runs.into_iter().filter(|run| inserted.contains(&run.id)) {
-            inner.put_planned(run);
-        }
-    }
-
-    /// When the next fire time that is not planned comes.
-    pub fn next_fire(&self) -> Option<DateTime<Utc>> {
-        self.inner.lock().fires.0.peek().map(|entry| entry.0.0)
-    }
-
-    /// The held row of a partition.
-    pub fn partition(&self, id: PartitionId) -> Option<PartitionRow> {
-        self.inner.lock().partitions.get(&id).copied()
-    }
-
     /// Jobs that are to change by themselves, at most `max` of each kind.
     pub fn jobs_to_change(&self, now: DateTime<Utc>, max: usize) -> SelfChanges {
         let inner = self.inner.lock();
@@ -307,16 +204,47 @@ impl Inner {
         }
     }
 
+    /// From when on a job as it was just loaded may have fire times without a row: what was served
+    /// since it changed was the job as it is remembered.
+    pub(super) fn unplanned_from(&self, job: &Job) -> DateTime<Utc> {
+        let row = self.partitions.get(&job.partition);
+        let planned = row.map_or(job.effective_from, |row| row.planned_until);
+        let changed_at = match self.jobs.get(&job.id).map(|entry| &entry.job) {
+            Some(old) if old.effective_from != job.effective_from => job.effective_from,
+            Some(old) if old.updated_at != job.updated_at => job.updated_at,
+            Some(_) => planned - CALENDAR_HEARD_WITHIN,
+            None => job.effective_from,
+        };
+        planned.min(changed_at)
+    }
+
     /// Finds the job's first unplanned fire time, from its partition's `planned_until` on.
     pub(super) fn queue_next_fire(&mut self, id: JobId) {
+        let partition = self.jobs.get(&id).map(|entry| entry.job.partition);
+        let row = partition.and_then(|partition| self.partitions.get(&partition));
+        if let Some(planned_until) = row.map(|row| row.planned_until) {
+            self.queue_fire_from(id, planned_until);
+        }
+    }
+
+    /// The same for a changed job, from `from` on: its partition is planned up to what is found only.
+    /// A fire time that has a row is met in the store.
+    pub(super) fn queue_changed(&mut self, id: JobId, from: DateTime<Utc>) {
+        self.queue_fire_from(id, from);
+        let Some(entry) = self.jobs.get(&id) else { return };
+        let row = self.partitions.get_mut(&entry.job.partition);
+        if let (Some(row), Some(next)) = (row, entry.next) {
+            row.planned_until = row.planned_until.min(next);
+        }
+    }
+
+    fn queue_fire_from(&mut self, id: JobId, from: DateTime<Utc>) {
         let Some(entry) = self.jobs.get_mut(&id) else { return };
-        let Some(row) = self.partitions.get(&entry.job.partition) else { return };
         entry.next = None;
         if !entry.fires() {
             return;
         }
-        let from = row.planned_until - TimeDelta::milliseconds(1);
-        entry.next = entry.next_after(from);
+        entry.next = entry.next_after(from - TimeDelta::milliseconds(1));
         if entry.planned == 0
             && let Some(delayed) = entry.next_delayed()
         {

@@ -70,6 +70,8 @@ pub struct Pick {
     pub route: RouteStrategy,
     /// The run whose end started this one.
     pub caused_by: Option<RunId>,
+    /// It has no row yet.
+    pub unwritten: bool,
 }
 
 impl Board {
@@ -120,11 +122,6 @@ impl Board {
         found
     }
 
-    /// Whether any run waits for an executor.
-    pub fn any_waiting(&self) -> bool {
-        !self.inner.lock().lanes.is_empty()
-    }
-
     /// When the longest-waiting run was due: the lag of this owner.
     pub fn oldest_waiting(&self) -> Option<DateTime<Utc>> {
         let inner = self.inner.lock();
@@ -157,6 +154,7 @@ impl Inner {
                 false => RouteStrategy::First,
             },
             caused_by: live.run.extra.as_ref().and_then(|extra| extra.caused_by),
+            unwritten: self.unwritten.contains(&live.run.id),
         }
     }
 

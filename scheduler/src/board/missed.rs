@@ -34,14 +34,21 @@ pub struct Late {
 }
 
 impl Board {
-    /// Jobs whose fire times in `[from, now)` nobody served and whose misfire threshold they
-    /// passed, with the first `max` of them; their unplanned fire times are taken out of the
-    /// queue and come again by [`Board::settle_late`].
-    pub fn late(&self, from: DateTime<Utc>, now: DateTime<Utc>, max: usize) -> Vec<Late> {
+    /// Jobs with fire times before `now` that nobody served and that passed their misfire threshold,
+    /// at most `max`; their unplanned fire times are taken out of the queue and come again by
+    /// [`Board::settle_late`].
+    ///
+    /// A run that has a row is judged by its own partition's `served_until`, which follows each row
+    /// within about a second. The others' may be hours old: nothing of them was due.
+    pub fn late(&self, now: DateTime<Utc>, max: usize) -> Vec<Late> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let mut queued: BTreeMap<JobId, Vec<RunId>> = BTreeMap::new();
-        for live in inner.runs.values().filter(|live| live.was_due_unserved(from, now)) {
+        for live in inner.runs.values() {
+            let row = inner.partitions.get(&live.run.partition);
+            if !row.is_some_and(|row| live.was_due_unserved(row.served_until, now)) {
+                continue;
+            }
             queued.entry(live.run.job).or_default().push(live.run.id);
         }
         let mut ids: HashSet<JobId> = queued.keys().copied().collect();

@@ -7,6 +7,7 @@
 
 mod admission;
 mod backfill;
+mod fires;
 mod jobs;
 mod lanes;
 mod limits;
@@ -26,7 +27,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use admission::Replacement;
-pub use jobs::{JobEntry, PlanStep, SelfChanges};
+pub use jobs::{JobEntry, SelfChanges};
 pub use lanes::{Demand, LaneKey, PRIORITY_STEP, Pick};
 pub use limits::AppRoom;
 pub use missed::Late;
@@ -43,7 +44,7 @@ use crate::{
     },
     store::ops::{Advance, OpenRuns, PartitionRow},
 };
-use jobs::FireQueue;
+use fires::FireQueue;
 use runs::DueQueue;
 
 /// The owner's memory, shared by its loops and by whoever hears of a run's end.
@@ -68,7 +69,6 @@ struct Inner {
     deadlines: BinaryHeap<std::cmp::Reverse<(DateTime<Utc>, RunId, u64)>>,
     compiled: shared::SharedSchedules,
     parents: parents::Parents,
-    served_until: Option<DateTime<Utc>>,
     apps: HashMap<AppId, AppSpec>,
     /// Apps that have limits.
     limits: HashMap<AppId, limits::Limited>,
@@ -76,8 +76,14 @@ struct Inner {
     held: HashSet<JobId>,
     /// Of those, the ones with a run that replaces earlier ones, which is named.
     replacing: HashMap<JobId, RunId>,
-    /// Jobs with planned runs that go by a turn which is not read yet.
-    unread: BTreeSet<JobId>,
+    /// Runs that have no row yet, by the time of their ids.
+    unwritten: BTreeSet<RunId>,
+    /// From when on nobody but this owner can have written runs of a partition's fire times.
+    fresh_from: BTreeMap<PartitionId, DateTime<Utc>>,
+    /// The store refused what was to be written of a partition.
+    refused: bool,
+    /// Partitions with runs beyond their stored `planned_until` or `served_until`.
+    behind: BTreeSet<PartitionId>,
 }
 
 /// What an owner loads when it takes partitions.
@@ -101,8 +107,7 @@ impl Board {
         let mut inner = self.inner.lock();
         for row in &adoption.partitions {
             inner.partitions.insert(row.id, *row);
-            let served = inner.served_until.map_or(row.served_until, |at| at.min(row.served_until));
-            inner.served_until = Some(served);
+            inner.fresh_from.remove(&row.id);
         }
         let ends: HashMap<_, _> = adoption.last_ends.into_iter().collect();
         let mut uses: HashMap<_, _> = adoption.uses.into_iter().collect();
@@ -139,19 +144,23 @@ impl Board {
     pub fn replace_jobs(&self, rows: &[PartitionRow], jobs: Vec<Job>, open: OpenRuns) {
         let mut inner = self.inner.lock();
         for row in rows {
+            inner.fresh_from.remove(&row.id);
             if let Some(held) = inner.partitions.get_mut(&row.id) {
                 held.jobs_version = row.jobs_version;
                 held.planned_until = held.planned_until.max(row.planned_until);
             }
         }
-        let changed: HashSet<JobId> = jobs.iter().map(|job| job.id).collect();
+        let changed: HashMap<JobId, DateTime<Utc>> =
+            jobs.iter().map(|job| (job.id, inner.unplanned_from(job))).collect();
         let stale: Vec<RunId> = inner
             .runs
             .values()
-            .filter(|live| changed.contains(&live.run.job))
+            .filter(|live| changed.contains_key(&live.run.job))
             .map(|live| live.run.id)
             .collect();
-        let there: HashSet<RunId> = open.runs.iter().map(|run| run.id).collect();
+        // Runs that came before their job count as seen for the first time.
+        let there = open.runs.iter().filter(|run| inner.jobs.contains_key(&run.job));
+        let there: HashSet<RunId> = there.map(|run| run.id).collect();
         for id in stale.into_iter().filter(|id| !there.contains(id)) {
             inner.drop_run(id, None);
         }
@@ -162,14 +171,14 @@ impl Board {
         for run in open.runs {
             inner.merge_run(run, &specs);
         }
-        for id in changed {
-            inner.queue_next_fire(id);
+        for (id, from) in changed {
+            inner.queue_changed(id, from);
         }
     }
 
     /// Puts rows in place as they stand; of `asked`, those without a row have ended or were
     /// removed.
-    pub fn merge(&self, asked: &[RunId], open: OpenRuns) {
+    pub fn merge(&self, asked: &[RunId], open: OpenRuns, now: DateTime<Utc>) {
         let mut inner = self.inner.lock();
         let specs = index(&open);
         let there: HashSet<RunId> = open.runs.iter().map(|run| run.id).collect();
@@ -177,21 +186,10 @@ impl Board {
             inner.merge_run(run, &specs);
         }
         for id in asked.iter().filter(|id| !there.contains(id)) {
-            inner.drop_run(*id, None);
+            // A `delay` counts from the end of what had come, and would name its fire time again.
+            let had_come = inner.runs.get(id).is_some_and(|live| live.run.fire_at <= now);
+            inner.drop_run(*id, had_come.then_some(now));
         }
-    }
-
-    /// The same for what others left in the inbox: one that was with an executor and has no row has
-    /// ended.
-    pub fn collect(&self, asked: &[RunId], open: OpenRuns, now: DateTime<Utc>) {
-        let there: HashSet<RunId> = open.runs.iter().map(|run| run.id).collect();
-        let mut inner = self.inner.lock();
-        for id in asked.iter().filter(|id| !there.contains(id)) {
-            let sent = inner.runs.get(id).is_some_and(|live| live.run.state.is_sent());
-            inner.drop_run(*id, sent.then_some(now));
-        }
-        drop(inner);
-        self.merge(&[], open);
     }
 
     /// Gives partitions away: their jobs and runs are another owner's.
@@ -206,27 +204,25 @@ impl Board {
             inner.runs.remove(&id);
         }
         inner.partitions.retain(|id, _| !gone(id));
+        inner.behind.retain(|id| !gone(id));
+        inner.fresh_from.retain(|id, _| !gone(id));
         inner.jobs.retain(|_, entry| !gone(&entry.job.partition));
         let jobs = &inner.jobs;
         inner.held.retain(|job| jobs.contains_key(job));
         inner.replacing.retain(|job, _| jobs.contains_key(job));
-        inner.unread.retain(|job| jobs.contains_key(job));
         inner.fires.0.retain(|entry| jobs.contains_key(&entry.0.1));
     }
 
-    /// How far the partitions are planned and served, to be written before they are given away.
+    /// How far the partitions are planned and served.
     pub fn standing(&self, partitions: &[PartitionId]) -> Vec<Advance> {
         let inner = self.inner.lock();
         let rows = partitions.iter().filter_map(|id| inner.partitions.get(id));
-        let served = |row: &PartitionRow| {
-            inner.served_until.map_or(row.served_until, |at| at.max(row.served_until))
-        };
         rows.map(|row| Advance {
             partition: row.id,
             epoch: row.epoch,
             jobs_version: row.jobs_version,
             planned_until: row.planned_until,
-            served_until: served(row),
+            served_until: row.served_until,
         })
         .collect()
     }
@@ -307,24 +303,23 @@ impl Board {
         (inner.jobs.len(), inner.runs.len())
     }
 
-    /// Up to here due runs were taken in hand; `None` before anything was adopted.
+    /// Up to here due runs of all partitions were taken in hand; `None` if none is held.
     pub fn served_until(&self) -> Option<DateTime<Utc>> {
-        self.inner.lock().served_until
+        self.inner.lock().partitions.values().map(|row| row.served_until).min()
     }
 
     /// Everything due until `now` is in hand.
     pub fn set_served(&self, now: DateTime<Utc>) {
-        self.inner.lock().served_until = Some(now);
+        for row in self.inner.lock().partitions.values_mut() {
+            row.served_until = now;
+        }
     }
 
-    /// When the next planned run is due or the next deadline passes; `None`: nothing is known.
+    /// When the next fire time comes, a run is due or a deadline passes; `None`: nothing is known.
     pub fn next_wake(&self) -> Option<DateTime<Utc>> {
         let inner = self.inner.lock();
         let deadline = inner.deadlines.peek().map(|entry| entry.0.0);
-        match (inner.due.next(), deadline) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        [inner.fires.next(), inner.due.next(), deadline].into_iter().flatten().min()
     }
 }
 

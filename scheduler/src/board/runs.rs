@@ -1,15 +1,19 @@
 //! Open runs: when they are due, what overlap and limits say, where they are.
 
-use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashSet},
+    sync::Arc,
+};
 
 use chrono::{DateTime, Utc};
 
 use super::{Board, Inner, Specs};
 use crate::model::{
     ids::{AppId, AttemptRef, JobId, RunId},
-    job::{Job, JobSpec, MisfirePolicy, RouteStrategy},
+    job::{Job, JobSpec, MisfirePolicy},
     route::RouteCursor,
-    run::{KillReason, NewRun, OpenRun, RunState, TriggerKind},
+    run::{KillReason, OpenRun, RunState, TriggerKind},
 };
 
 /// An open run in memory.
@@ -121,6 +125,7 @@ impl Board {
     /// Takes in hand the runs that are due at `now`, at most `max`.
     pub fn take_due(&self, now: DateTime<Utc>, max: usize) -> DueStep {
         let mut inner = self.inner.lock();
+        let inner = &mut *inner;
         let mut step = DueStep::default();
         let mut taken = 0;
         while let Some(Reverse((due, id))) = inner.due.0.peek().copied() {
@@ -140,6 +145,10 @@ impl Board {
             if live.run.state == RunState::RetryWait {
                 step.retries.push(live.run.attempt_ref());
             } else {
+                // It may wait from now on: a later owner is to know that it was in hand.
+                if live.run.trigger.is_planned() {
+                    inner.behind.insert(live.run.partition);
+                }
                 inner.admit(id, &mut step);
             }
         }
@@ -213,16 +222,10 @@ impl Board {
     pub fn turns_read(&self, turns: &[(JobId, u64)]) {
         let mut inner = self.inner.lock();
         for (job, turn) in turns {
-            inner.unread.remove(job);
             if let Some(entry) = inner.jobs.get_mut(job) {
                 entry.cursor.turn.get_or_insert(*turn);
             }
         }
-    }
-
-    /// Jobs with planned runs whose turn is to be read before these are due, at most `max`.
-    pub fn unread_turns(&self, max: usize) -> Vec<JobId> {
-        self.inner.lock().unread.iter().take(max).copied().collect()
     }
 
     /// Since when the run's attempt has been waiting for an executor.
@@ -286,32 +289,45 @@ impl Board {
             .collect()
     }
 
-    /// Sent runs dispatched before `before`, at most `max`: to be verified now and then, since
-    /// their end may have been written by another node.
-    pub fn long_sent(&self, before: DateTime<Utc>, max: usize) -> Vec<RunId> {
+    /// Runs that were to stop before `before` and still go on.
+    pub fn killed(&self, before: DateTime<Utc>) -> Vec<(OpenRun, Arc<JobSpec>)> {
         let inner = self.inner.lock();
-        inner
-            .sent
-            .values()
-            .flatten()
-            .filter(|id| {
-                let live = inner.runs.get(*id);
-                live.is_some_and(|live| live.run.dispatched_at.is_some_and(|at| at < before))
-            })
-            .take(max)
-            .copied()
-            .collect()
+        let live = inner.sent.values().flatten().filter_map(|id| inner.runs.get(id));
+        let killed = live.filter(|live| {
+            live.run.state == RunState::Canceling && live.run.kill_at.is_some_and(|at| at < before)
+        });
+        killed.map(|live| (live.run.clone(), live.spec.clone())).collect()
+    }
+
+    /// Runs that keep others waiting since before `before`, with an executor or not: to be verified
+    /// now and then, since others may have written their end.
+    pub fn under_way(&self, before: DateTime<Utc>) -> Vec<RunId> {
+        let inner = self.inner.lock();
+        let old = |live: &&Live| live.run.dispatched_at.unwrap_or(live.run.due_at) < before;
+        let sent = inner.sent.values().flatten().copied();
+        let waiting = inner.held.iter().filter_map(|job| inner.jobs.get(job));
+        let waiting = waiting.flat_map(|entry| entry.admitted.iter().copied());
+        let all: HashSet<RunId> = sent.chain(waiting).collect();
+        all.into_iter().filter(|id| inner.runs.get(id).as_ref().is_some_and(old)).collect()
     }
 }
 
 impl Inner {
     /// Puts a row in place of what is remembered of the run.
-    pub(super) fn merge_run(&mut self, run: OpenRun, specs: &Specs) {
+    pub(super) fn merge_run(&mut self, mut run: OpenRun, specs: &Specs) {
         let id = run.id;
         if !self.partitions.contains_key(&run.partition) {
             return;
         }
         let known = self.runs.get(&id);
+        if let Some(Live { run: known, .. }) = known
+            && known.fence == run.fence
+            && run.state.is_sent()
+        {
+            // The row has when it was to be sent, and its ack once that is written.
+            run.dispatched_at = run.dispatched_at.max(known.dispatched_at);
+            run.acked_at = run.acked_at.or(known.acked_at);
+        }
         if known.is_some_and(|live| live.run.fence > run.fence || live.run == run) {
             return;
         }
@@ -356,19 +372,6 @@ impl Inner {
         }
         self.note_parent(&run);
         self.insert_live(Live { run, spec, stage, queued_at, made_up: false });
-    }
-
-    /// A run that this owner has just planned.
-    pub(super) fn put_planned(&mut self, new: NewRun) {
-        let Some(entry) = self.jobs.get(&new.job) else { return };
-        let spec = entry.job.spec.clone();
-        if spec.placement.route == RouteStrategy::RoundRobin && entry.cursor.turn.is_none() {
-            self.unread.insert(new.job);
-        }
-        let created_at = new.due_at;
-        let run = OpenRun::queued(new, created_at);
-        self.due.0.push(Reverse((run.due_at, run.id)));
-        self.put_queued(run, spec);
     }
 
     /// A run that was just made.

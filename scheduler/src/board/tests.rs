@@ -1,3 +1,4 @@
+mod fires;
 mod next_fires;
 mod turns;
 
@@ -6,12 +7,16 @@ use std::{sync::Arc, time::Duration};
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::*;
-use crate::model::{
-    app::App,
-    ids::AttemptRef,
-    job::{OverlapPolicy, Placement, RouteStrategy},
-    run::{KillReason, RunState},
-    schedule::{Schedule, Trigger},
+use crate::{
+    model::{
+        app::App,
+        ids::AttemptRef,
+        job::{OverlapPolicy, Placement, RouteStrategy},
+        plan,
+        run::{KillReason, NewRun, RunState, TriggerKind},
+        schedule::{Schedule, Trigger},
+    },
+    store::ops::{Planned, RevisionSpec},
 };
 
 const SECOND: TimeDelta = TimeDelta::seconds(1);
@@ -46,13 +51,24 @@ fn board(jobs: Vec<Job>) -> Board {
     board
 }
 
-/// Plans up to `until` as if the store took everything.
+/// Takes the fire times before `until`, each at its time, as if the store took all their runs.
 fn plan(board: &Board, until: DateTime<Utc>) -> Vec<RunId> {
-    let step = board.plan_step(until, at(0), 1_000);
-    let advanced: Vec<_> = step.advances.iter().map(|advance| advance.partition).collect();
-    let ids: Vec<_> = step.runs.iter().map(|run| run.id).collect();
-    board.planned(step, &advanced, &ids);
-    ids
+    let next = || board.inner.lock().fires.next().filter(|fire| *fire < until);
+    while let Some(fire) = next() {
+        board.fall_due(fire, 1_000);
+    }
+    write(board, &fires::ids(board), true)
+}
+
+/// What becomes of runs that the store takes, or whose partitions it refuses.
+fn write(board: &Board, runs: &[RunId], taken: bool) -> Vec<RunId> {
+    let advanced = board.partitions().iter().map(|row| row.id).collect();
+    let planned = match taken {
+        true => Planned { advanced, inserted: runs.to_vec() },
+        false => Planned::default(),
+    };
+    assert_eq!(board.written(runs, &planned), []);
+    runs.to_vec()
 }
 
 fn lane() -> LaneKey {
@@ -77,34 +93,6 @@ fn heads(board: &Board, lanes: &[LaneKey], max: usize) -> Vec<RunId> {
 fn send(board: &Board, run: RunId, now: DateTime<Utc>) {
     let attempt = AttemptRef { run, attempt: 1, fence: 1 };
     board.sent(attempt, &Arc::from("e1"), 1, now).expect("the run is known");
-}
-
-#[test]
-fn every_fire_time_before_the_horizon_is_planned_once() {
-    let board = board(vec![job(1, JobSpec { schedules: vec![every(2)], ..JobSpec::default() })]);
-    assert_eq!(plan(&board, at(5)).len(), 2);
-    assert_eq!(plan(&board, at(5)).len(), 0);
-    assert_eq!(plan(&board, at(7)), [RunId::scheduled(JobId(1), at(6))]);
-}
-
-#[test]
-fn a_step_that_the_store_refused_is_planned_again() {
-    let board = board(vec![job(1, JobSpec { schedules: vec![every(2)], ..JobSpec::default() })]);
-    let step = board.plan_step(at(3), at(0), 10);
-    assert_eq!(step.runs.len(), 1);
-    board.planned(step, &[], &[]);
-    assert_eq!(plan(&board, at(3)), [RunId::scheduled(JobId(1), at(2))]);
-}
-
-#[test]
-fn a_full_step_says_how_far_it_reached() {
-    let jobs =
-        (1..=5).map(|id| job(id, JobSpec { schedules: vec![every(2)], ..JobSpec::default() }));
-    let board = board(jobs.collect());
-    let step = board.plan_step(at(9), at(0), 3);
-    assert!(step.more);
-    assert!(step.advances.iter().all(|advance| advance.planned_until == at(2)));
-    assert_eq!(step.runs.len(), 3);
 }
 
 #[test]
@@ -189,7 +177,7 @@ fn a_run_that_replaces_waits_until_all_before_it_have_ended() {
     let mut first = board.run(ids[0]).expect("it is known");
     first.state = RunState::Canceling;
     first.kill_reason = Some(KillReason::Replaced);
-    board.merge(&[ids[0]], OpenRuns { runs: vec![first], specs: Vec::new() });
+    board.merge(&[ids[0]], OpenRuns { runs: vec![first], specs: Vec::new() }, at(1));
     assert!(board.to_replace().is_empty(), "nobody is left to be asked");
     assert!(waiting(&board).is_empty());
     board.ended(ids[0], at(4));
@@ -210,7 +198,7 @@ fn a_run_that_its_timeout_stops_may_come_back_and_is_asked_to_stop_for_good() {
     let mut first = board.run(ids[0]).expect("it is known");
     first.state = RunState::Canceling;
     first.kill_reason = Some(KillReason::Timeout);
-    board.merge(&[ids[0]], OpenRuns { runs: vec![first], specs: Vec::new() });
+    board.merge(&[ids[0]], OpenRuns { runs: vec![first], specs: Vec::new() }, at(1));
     board.take_due(at(2), 10);
     assert_eq!(board.to_replace(), [Replacement { by: ids[1], earlier: vec![ids[0]] }]);
 }
@@ -399,7 +387,7 @@ fn a_run_that_was_removed_elsewhere_leaves_its_lane() {
     let board = board(vec![job(1, JobSpec { schedules: vec![every(1)], ..JobSpec::default() })]);
     let ids = plan(&board, at(2));
     board.take_due(at(1), 10);
-    board.merge(&ids, OpenRuns::default());
+    board.merge(&ids, OpenRuns::default(), at(1));
     assert!(waiting(&board).is_empty());
     assert!(board.run(ids[0]).is_none());
 }
@@ -411,20 +399,42 @@ fn an_older_reading_of_a_sent_run_changes_nothing() {
     board.take_due(at(1), 10);
     let old = board.run(ids[0]).expect("it is known");
     send(&board, ids[0], at(1));
-    board.merge(&ids, OpenRuns { runs: vec![old], specs: Vec::new() });
+    board.merge(&ids, OpenRuns { runs: vec![old], specs: Vec::new() }, at(1));
     assert_eq!(board.run(ids[0]).expect("it is known").state, RunState::Dispatched);
+}
+
+#[test]
+fn runs_that_keep_others_waiting_are_under_way_with_and_without_an_executor() {
+    let spec =
+        JobSpec { overlap: OverlapPolicy::Queue, schedules: vec![every(1)], ..JobSpec::default() };
+    let board = board(vec![job(1, spec.clone()), job(2, spec)]);
+    let ids = plan(&board, at(3));
+    board.take_due(at(2), 10);
+    let [mut first, mut second]: [Vec<RunId>; 2] = [1, 2].map(|job| {
+        let of = |id: &&RunId| board.run(**id).is_some_and(|run| run.job == JobId(job));
+        ids.iter().filter(of).copied().collect()
+    });
+    first.sort_unstable();
+    second.sort_unstable();
+    send(&board, second[0], at(2));
+    let mut all = board.under_way(at(60));
+    all.sort_unstable();
+    let mut expected = [first[0], second[0]];
+    expected.sort_unstable();
+    assert_eq!(all, expected, "and none that only waits");
+    assert_eq!(board.under_way(at(1)), []);
 }
 
 #[test]
 fn missed_fire_times_without_rows_are_late_and_settled_once() {
     let board = board(vec![job(1, JobSpec { schedules: vec![every(60)], ..JobSpec::default() })]);
     let now = at(600) + SECOND;
-    let late = board.late(at(0), now, 10);
+    let late = board.late(now, 10);
     assert_eq!(late.len(), 1);
     // The one at 600 s is not past the threshold of 5 s yet.
     assert_eq!(late[0].unplanned.newest.len(), 9);
     board.settle_late(JobId(1), now - TimeDelta::seconds(5));
-    assert!(board.late(at(0), now, 10).is_empty());
+    assert!(board.late(now, 10).is_empty());
     assert_eq!(plan(&board, now), [RunId::scheduled(JobId(1), at(600))]);
 }
 
@@ -452,4 +462,23 @@ fn a_deadline_of_an_older_dispatch_falls_through() {
     assert_eq!(board.take_deadlines(at(4), 10), [(ids[0], 1)]);
     board.set_deadline(ids[0], 0, at(5));
     assert!(board.take_deadlines(at(9), 10).is_empty());
+}
+
+#[test]
+fn a_run_that_was_collected_before_its_job_is_sent_once_the_job_is_there() {
+    let board = Board::default();
+    let new = job(1, JobSpec::default());
+    board.adopt(Adoption { partitions: vec![row(new.partition)], ..Adoption::default() });
+    let run = RunId::by_hand(at(1), 7);
+    let made =
+        NewRun { id: run, trigger: TriggerKind::Api, ..plan::planned_run(&new, at(1), at(1)) };
+    let spec = RevisionSpec { job: new.id, revision: new.revision, spec: new.spec.clone() };
+    let open =
+        || OpenRuns { runs: vec![OpenRun::queued(made.clone(), at(1))], specs: vec![spec.clone()] };
+    board.merge(&[run], open(), at(1));
+    board.take_due(at(1), 10);
+    assert_eq!(waiting(&board), []);
+    board.replace_jobs(&[row(new.partition)], vec![new.clone()], open());
+    board.take_due(at(1), 10);
+    assert_eq!(waiting(&board), [run]);
 }

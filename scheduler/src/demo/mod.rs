@@ -24,7 +24,7 @@ use tonic::{
 
 use crate::{
     config::Config,
-    runtime::{self, Server},
+    runtime::{self, Server, StopSignals},
 };
 
 /// The app that the demo's jobs and executor are of.
@@ -37,11 +37,12 @@ const DRAIN: Duration = Duration::from_secs(3);
 /// # Errors
 /// The server's start, or a call to it that fails.
 pub async fn run(config: &Config) -> Result<()> {
-    let server = runtime::start(config).await?;
+    let mut signals = StopSignals::listen();
+    let Some(server) = runtime::start_unless(&mut signals, config).await? else { return Ok(()) };
     let stop = CancellationToken::new();
     let outcome = tokio::select! {
         outcome = play(&server, config, stop.clone()) => outcome,
-        () = runtime::stop_signal() => Ok(()),
+        () = signals.heard() => Ok(()),
     };
     println!("\nstopping");
     stop.cancel();

@@ -42,15 +42,25 @@ impl Dispatcher {
         }
         let eligible = eligible(&self.reach, lane, now);
         let Some(first) = eligible.first() else { return self.nobody(lane) };
-        let count = eligible.len();
-        match &lane.demand {
-            Demand::Key(_) => {
-                format!("waits for executor {}, which has its key and no free slot", first.name)
-            }
-            Demand::Load(_) if eligible.iter().any(|candidate| candidate.free > 0) => {
+        if matches!(lane.demand, Demand::Key(_)) {
+            return format!(
+                "waits for executor {}, which has its key and no free slot",
+                first.name
+            );
+        }
+        let has_room = eligible.iter().any(|candidate| candidate.free > 0);
+        let over_bound = matches!(lane.demand, Demand::Load(_)) && has_room;
+        let (name, count) = (&first.name, eligible.len());
+        // Whole sentences: the console translates them.
+        match (count, over_bound) {
+            (1, true) => format!(
+                "executor {name}, which alone could take it, is busier than its route allows"
+            ),
+            (1, false) => format!("executor {name}, which alone could take it, is busy"),
+            (_, true) => {
                 format!("all {count} executors that could take it are busier than its route allows")
             }
-            _ => format!("all {count} executors that could take it are busy"),
+            (_, false) => format!("all {count} executors that could take it are busy"),
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The owner has written the dispatch; here it is only sent. A run whose session is gone, or for
 //! which no slot becomes free in time, goes back to its owner as never sent, which is true: nobody
-//! else could have sent it. Not so where it was handed over before: then its executor's next session
-//! tells what became of it.
+//! else could have sent it. One that was handed over before may have been sent: its executor's
+//! heartbeats tell what became of it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -50,7 +50,6 @@ pub struct HandedRuns {
 /// A run that is to be sent.
 struct Waiting {
     run: OpenRun,
-    again: bool,
     /// Monotonic time of its arrival.
     since: Duration,
 }
@@ -87,7 +86,9 @@ impl HandedRuns {
             handed.into_iter().partition(|handed| handed.run.state == RunState::Canceling);
         let since = self.clock.elapsed();
         let send = send.into_iter().filter(|handed| handed.run.state == RunState::Dispatched);
-        self.waiting.extend(send.map(|Handed { run, again }| Waiting { run, again, since }));
+        let (again, new): (Vec<_>, Vec<_>) = send.partition(|handed| handed.again);
+        again.iter().for_each(|handed| self.look_for(&handed.run));
+        self.waiting.extend(new.into_iter().map(|Handed { run, .. }| Waiting { run, since }));
         if stop.is_empty() {
             return Ok(());
         }
@@ -118,9 +119,7 @@ impl HandedRuns {
                 match self.slot(&waiting) {
                     Slot::Reserved => reserved.push(waiting),
                     Slot::Busy if elapsed < waiting.since + SLOT_WAIT => self.waiting.push(waiting),
-                    Slot::Busy => self.back(&waiting),
-                    Slot::Gone if !waiting.again => self.back(&waiting),
-                    Slot::Gone => self.look_for(&waiting),
+                    Slot::Busy | Slot::Gone => self.back(&waiting),
                     Slot::Held => {}
                 }
             }
@@ -145,7 +144,7 @@ impl HandedRuns {
         }
     }
 
-    fn look_for(&self, Waiting { run, .. }: &Waiting) {
+    fn look_for(&self, run: &OpenRun) {
         let executor = run.executor.as_deref().unwrap_or_default();
         self.hub.look_for(run.app, executor, run.session_epoch, run.attempt_ref());
     }

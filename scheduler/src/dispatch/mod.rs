@@ -8,8 +8,9 @@ mod place;
 mod replace;
 mod split;
 mod turns;
+mod write;
 
-use std::{collections::HashMap, future::Future, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use chrono::{DateTime, Utc};
 use clawjob_proto::v1::RunCommand;
@@ -20,20 +21,20 @@ use crate::{
     model::{
         Payload,
         ids::{AttemptRef, RunId},
-        run::{OpenRun, RunState, TriggerKind},
+        run::{OpenRun, RunState},
     },
     store::{
         OWNER_BATCH_MAX, Result, SharedStore,
-        ops::{Dispatch as DispatchBatch, DispatchRow, EndRun, InboxBatch, OpenRuns},
+        ops::{EndRun, InboxBatch, OpenRuns},
     },
-    telemetry::{metrics, runs},
 };
 use parking_lot::Mutex;
 use permits::Permits;
-use place::{Placed, Placement};
 
-/// Statements of one tick before planning has its turn again.
-const DISPATCH_STEPS_MAX: usize = 8;
+/// Statements of one tick that send runs.
+const DISPATCH_STEPS_MAX: usize = 16;
+/// Fire times that one tick takes, which as many statements can send.
+const FIRES_MAX: usize = DISPATCH_STEPS_MAX * OWNER_BATCH_MAX;
 
 /// Sends what is due.
 pub struct Dispatcher {
@@ -76,7 +77,7 @@ impl Dispatcher {
             .filter(|run| run.state == RunState::Canceling)
             .cloned()
             .collect();
-        self.board.collect(&batch.ids, batch.open, now);
+        self.board.merge(&batch.ids, batch.open, now);
         for run in canceling {
             self.reach.kill_run(&run, self.board.spec_of(run.id).as_deref());
         }
@@ -102,15 +103,16 @@ impl Dispatcher {
         }
     }
 
-    /// Takes the due runs in hand and sends as many as there are free slots for. Returns whether
-    /// more can be done at once.
+    /// Takes the fire times that have come and the due runs in hand, and sends as many as there are
+    /// free slots for. Returns whether more can be done at once.
     ///
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
     pub async fn tick(&self, now: DateTime<Utc>) -> Result<bool> {
         self.return_permits().await;
+        let mut more = self.board.fall_due(now, FIRES_MAX);
         let crowded = self.take_due(now).await?;
-        let mut more = self.replace(now).await?;
+        more |= self.replace(now).await?;
         self.split(now).await?;
         for step in 0..DISPATCH_STEPS_MAX {
             let placement = self.place(now).await?;
@@ -120,6 +122,8 @@ impl Dispatcher {
             more |= step + 1 == DISPATCH_STEPS_MAX;
             self.send(placement, now).await?;
         }
+        self.insert(self.board.unwritten(), now).await?;
+        self.board.all_written(now);
         more |= self.settle_crowded(crowded, more, now).await?;
         Ok(more)
     }
@@ -131,6 +135,7 @@ impl Dispatcher {
         loop {
             let mut step = self.board.take_due(now, OWNER_BATCH_MAX);
             let more = step.more;
+            self.insert(self.board.unwritten_judged(&step), now).await?;
             crowded.append(&mut step.crowded);
             crowded.extend(self.settle(step, now).await?);
             if !more {
@@ -172,7 +177,7 @@ impl Dispatcher {
             let woken = self.store.wake_retries(&step.retries, now).await?;
             self.board.woken(&woken);
             let failed = step.retries.iter().filter(|old| !woken.iter().any(|w| w.run == old.run));
-            self.reread(failed.map(|old| old.run).collect()).await?;
+            self.reread(failed.map(|old| old.run).collect(), now).await?;
         }
         let mut skips: Vec<(RunId, String)> = Vec::new();
         let mut crowded = Vec::new();
@@ -208,78 +213,14 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Writes the dispatch, then sends what was written.
-    async fn send(&self, placement: Placement, now: DateTime<Utc>) -> Result<()> {
-        let uses = placement.uses();
-        let Placement { runs: placed, cursors, .. } = placement;
-        let mut rows: Vec<DispatchRow> = placed
-            .iter()
-            .map(|run| DispatchRow {
-                attempt: run.pick.attempt,
-                executor: run.slot.executor.clone(),
-                session_epoch: run.slot.epoch,
-            })
-            .collect();
-        rows.sort_unstable_by_key(|row| row.attempt.run);
-        let batch = DispatchBatch { rows, uses };
-        metrics().batch("dispatch", batch.rows.len());
-        let here = placed.iter().filter(|run| run.slot.node.is_none());
-        let given =
-            Given::load(&self.store, here.map(|run| (run.pick.attempt, run.pick.caused_by)));
-        let (given, written) = match self.write(&batch, given, now).await {
-            Ok(both) => both,
-            Err(fault) => {
-                placed.iter().for_each(|run| self.reach.unreserve(&run.slot, 1));
-                return Err(fault);
-            }
-        };
-        self.board.turned(cursors);
-        let mut refused = Vec::new();
-        for Placed { pick, slot } in placed {
-            let Some(attempt) = written.get(&pick.attempt.run) else {
-                self.reach.unreserve(&slot, 1);
-                refused.push(pick.attempt.run);
-                continue;
-            };
-            let sent = self.board.sent(*attempt, &slot.executor, slot.epoch, now);
-            let Some(sent) = sent else {
-                self.reach.unreserve(&slot, 1);
-                continue;
-            };
-            tell(&sent, now);
-            if let Some(node) = slot.node {
-                self.reach.hand(node, attempt.run, false);
-                continue;
-            }
-            let command = given.command(&sent, now);
-            // False means that the session is gone: the hub then reports the run as not held.
-            self.reach.hub().send_run(slot.app, &slot.executor, slot.epoch, command);
-        }
-        self.reach.hand_over(&self.store).await;
-        self.reread(refused).await
-    }
-
     /// A guard did not hold: the rows are read again and taken as they stand.
-    async fn reread(&self, ids: Vec<RunId>) -> Result<()> {
+    async fn reread(&self, ids: Vec<RunId>, now: DateTime<Utc>) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
         }
         let runs = self.store.open_runs(&ids).await?;
-        self.board.merge(&ids, OpenRuns { runs, specs: Vec::new() });
+        self.board.merge(&ids, OpenRuns { runs, specs: Vec::new() }, now);
         Ok(())
-    }
-
-    /// Reads what the commands carry, then writes the dispatch: nothing may come between its commit
-    /// and the sending.
-    async fn write(
-        &self,
-        batch: &DispatchBatch,
-        given: impl Future<Output = Result<Given>>,
-        now: DateTime<Utc>,
-    ) -> Result<(Given, HashMap<RunId, AttemptRef>)> {
-        let given = given.await?;
-        let written = self.store.dispatch(batch, now).await?;
-        Ok((given, written.into_iter().map(|attempt| (attempt.run, attempt)).collect()))
     }
 }
 
@@ -309,23 +250,6 @@ impl Given {
         let cause = sent.run.extra.as_ref().and_then(|extra| extra.caused_by);
         let output = cause.and_then(|cause| self.outputs.get(&cause));
         command::build(sent, self.checkpoints.get(&sent.run.id), output, now)
-    }
-}
-
-/// Counts and traces a dispatch.
-fn tell(sent: &Sent, now: DateTime<Utc>) {
-    let run = &sent.run;
-    metrics().dispatches.inc();
-    if run.attempt == 1 && run.trigger == TriggerKind::Schedule {
-        metrics().late(run.due_at, now);
-    }
-    if runs::exporting() {
-        let job = sent.job.resource_name();
-        if run.fence == 1 && !run.trigger.is_planned() {
-            runs::planned(run.id, &job, run.created_at, run.trigger.as_str());
-        }
-        let executor = run.executor.as_deref().unwrap_or_default();
-        runs::dispatched(run.attempt_ref(), &job, executor, run.due_at, now);
     }
 }
 

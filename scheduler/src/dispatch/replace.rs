@@ -78,7 +78,7 @@ impl Dispatcher {
         self.reach.hand_over(&self.store).await;
         let parents = runs.iter().any(|run| run.is_split() && run.kill_reason.is_some());
         let open: Vec<RunId> = runs.iter().map(|run| run.id).collect();
-        self.board.merge(&open, OpenRuns { runs, specs: Vec::new() });
+        self.board.merge(&open, OpenRuns { runs, specs: Vec::new() }, now);
         let gone: Vec<&RunId> = ids.iter().filter(|id| !open.contains(id)).collect();
         for run in &gone {
             self.board.ended(**run, now);

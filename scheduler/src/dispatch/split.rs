@@ -29,7 +29,7 @@ impl Dispatcher {
             if self.store.split_run(parent.run.attempt_ref(), &split, now).await? {
                 self.board.split(id, split, now);
             } else {
-                self.reread(vec![id]).await?;
+                self.reread(vec![id], now).await?;
             }
             splits += 1;
             if splits == SPLITS_MAX {

@@ -11,23 +11,7 @@ use crate::{
     store::{OWNER_BATCH_MAX, Result},
 };
 
-/// Jobs whose turn is read ahead in one round, which some milliseconds are enough for.
-const READ_AHEAD: usize = 64;
-
 impl Dispatcher {
-    /// Reads turns of jobs whose runs are planned, so that nothing is to be read when these fall due.
-    /// Returns whether more are to be read.
-    ///
-    /// # Errors
-    /// The store's; after any, the partitions must be taken anew.
-    pub async fn read_ahead(&self, now: DateTime<Utc>) -> Result<bool> {
-        let jobs = self.board.unread_turns(READ_AHEAD);
-        if !jobs.is_empty() {
-            self.read_turns(&jobs, now).await?;
-        }
-        Ok(jobs.len() == READ_AHEAD)
-    }
-
     /// Finds executors for waiting runs. Turns that are not known are read first, once for each job,
     /// so this comes to an end.
     ///

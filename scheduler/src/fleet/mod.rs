@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::{
     hub::{Candidate, Contact, Hub},
     model::{
-        ids::{AppId, RunId},
+        ids::{AppId, AttemptRef},
         job::JobSpec,
         run::OpenRun,
     },
@@ -156,8 +156,8 @@ impl Reach {
     }
 
     /// Leaves a run to the node that reaches its executor, with the next [`Reach::hand_over`].
-    pub fn hand(&self, node: Arc<str>, run: RunId, again: bool) {
-        self.hands.lock().push(Hand { node, run, again });
+    pub fn hand(&self, node: Arc<str>, attempt: AttemptRef, again: bool) {
+        self.hands.lock().push(Hand { node, attempt, again });
     }
 
     /// Kills a CANCELING run's attempt, wherever its executor is connected; where it is not, the
@@ -168,7 +168,7 @@ impl Reach {
         }
         let executor = run.executor.as_deref().unwrap_or_default();
         if let Some(node) = self.fleet.node_of(run.app, executor) {
-            self.hand(node, run.id, true);
+            self.hand(node, run.attempt_ref(), true);
         }
     }
 

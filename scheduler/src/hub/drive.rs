@@ -43,7 +43,7 @@ impl Hub {
     pub fn presence(&self, app: AppId, executor: &str, instance_id: &str) -> Presence {
         let Some(link) = self.current(app, executor) else { return Presence::Free };
         let session = link.session.lock();
-        let silence = self.clock.elapsed().saturating_sub(session.heard().elapsed);
+        let silence = session.silence(self.clock.elapsed());
         if session.instance_id() == instance_id {
             Presence::Free
         } else if silence <= self.settings.heartbeat_interval * 2 {
@@ -70,10 +70,14 @@ impl Hub {
         let mut out = Effects::default();
         let mut table = self.table.write();
         let old = table.get(origin.app, &origin.executor).cloned();
+        let mut end = End::Moved;
         let before = match &old {
             Some(old) if old.origin.epoch >= origin.epoch => return Err(End::Superseded),
             Some(old) => {
                 let handover = old.session.lock().end();
+                if handover.instance_id != opening.instance_id {
+                    end = End::Superseded;
+                }
                 table.remove(&old.origin);
                 Some(handover)
             }
@@ -97,8 +101,8 @@ impl Hub {
         drop(table);
         match old {
             // It knows and says Goodbye by itself; whoever drives it sees to that.
-            Some(old) if old.was_asked_to_move() => old.set_end(End::Superseded),
-            Some(old) => close(&old, End::Superseded),
+            Some(old) if old.was_asked_to_move() => old.set_end(end),
+            Some(old) => close(&old, end),
             None => {}
         }
         self.capacity.notify_one();
@@ -175,10 +179,10 @@ impl Hub {
     }
 
     /// The older session of an executor that now lives on another node.
-    pub(super) fn give_way(&self, link: &Arc<Link>) {
+    pub(super) fn give_way(&self, link: &Arc<Link>, end: End) {
         let _ = link.session.lock().end();
         self.table.write().remove(&link.origin);
-        close(link, End::Superseded);
+        close(link, end);
     }
 
     pub(super) fn current(&self, app: AppId, executor: &str) -> Option<Arc<Link>> {

@@ -66,10 +66,10 @@ impl Hub {
         }
     }
 
-    /// An attempt that was sent to the executor on an earlier session and that nobody has heard of
-    /// since: does it have it?
+    /// An attempt that was sent to the executor on this session or an earlier one and that nobody has
+    /// heard of since: does it have it?
     pub fn look_for(&self, app: AppId, executor: &str, epoch: u64, attempt: AttemptRef) {
-        if let Some(link) = self.current(app, executor).filter(|link| link.origin.epoch > epoch) {
+        if let Some(link) = self.current(app, executor).filter(|link| link.origin.epoch >= epoch) {
             link.session.lock().look_for(attempt);
         }
     }

@@ -211,6 +211,11 @@ impl Hub {
         Moment { wall: self.clock.now(), elapsed: self.clock.elapsed() }
     }
 
+    /// The present instant.
+    pub fn now(&self) -> DateTime<Utc> {
+        self.clock.now()
+    }
+
     // ---- for dispatch ------------------------------------------------------------------------
 
     /// Executors of the app that may take a run of the handler now, in order of registration: they
@@ -343,7 +348,11 @@ impl Hub {
     /// Whether an attempt dispatched on a session that is still open here was certainly never sent:
     /// only this process could have sent it, and its session knows nothing of it.
     pub fn never_sent(&self, app: AppId, executor: &str, epoch: u64, attempt: AttemptRef) -> bool {
-        self.link(app, executor, epoch).is_some_and(|link| !link.session.lock().holds(attempt))
+        self.link(app, executor, epoch).is_some_and(|link| {
+            let session = link.session.lock();
+            // One that has just ended knows of nothing any more.
+            !session.is_over() && !session.holds(attempt)
+        })
     }
 
     /// An attempt that the executor runs and the store confirms.
@@ -370,12 +379,18 @@ impl Hub {
         true
     }
 
-    /// Ends the session of an executor row if it is older than the epoch.
-    pub fn supersede(&self, row: i64, epoch: u64) {
-        let old = self.table.read().by_row(row).cloned();
-        if let Some(link) = old.filter(|link| link.origin.epoch < epoch) {
-            self.give_way(&link);
-        }
+    /// Ends the session of an executor row if it is older than the epoch. `instance_id` is the newer
+    /// one's process, if that can be told.
+    pub fn supersede(&self, row: i64, epoch: u64, instance_id: Option<&str>) {
+        let Some(link) = self.older(row, epoch) else { return };
+        let other = instance_id.is_some_and(|id| link.session.lock().instance_id() != id);
+        self.give_way(&link, if other { End::Superseded } else { End::Moved });
+    }
+
+    /// The session of an executor row if it is older than the epoch.
+    pub(super) fn older(&self, row: i64, epoch: u64) -> Option<Arc<Link>> {
+        let link = self.table.read().by_row(row).cloned();
+        link.filter(|link| link.origin.epoch < epoch)
     }
 
     /// Sessions now.

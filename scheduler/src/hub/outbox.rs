@@ -15,6 +15,9 @@ use tokio::sync::Notify;
 
 use super::settings::{SESSION_RUN_QUEUE_MAX, SESSION_SEND_QUEUE_HARD_MAX, SESSION_SEND_QUEUE_MAX};
 
+/// Frames for which an empty queue keeps its room.
+const ROOM_KEPT: usize = 8;
+
 /// Frames on their way to one executor.
 #[derive(Debug)]
 pub struct Outbox {
@@ -138,6 +141,7 @@ impl Outbox {
     fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<SessionResponse>> {
         let mut inner = self.inner.lock();
         let Some(frame) = inner.queue.pop_front() else {
+            inner.queue.shrink_to(ROOM_KEPT);
             if inner.finished {
                 drop(inner);
                 self.drained.notify_waiters();

@@ -42,8 +42,11 @@ pub struct Moment {
 /// Why a session ended or must end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// A newer session of the same executor took over.
+    /// A newer session under the executor's name took over.
     Superseded,
+    /// A newer session of the same process took over. Should that one come to nothing, as a dial that
+    /// was given up does, the process must come again.
+    Moved,
     /// The executor does not read or does not answer; in words.
     Unresponsive(String),
     /// Its credential stopped working; in words.
@@ -68,6 +71,7 @@ impl End {
             Self::Superseded => {
                 (Reason::Superseded, "a newer session of this executor took over", false)
             }
+            Self::Moved => (Reason::Superseded, "a newer session of this process took over", true),
             Self::Unresponsive(message) => (Reason::Unresponsive, message.as_str(), true),
             Self::Revoked(message) => (Reason::Revoked, message.as_str(), false),
             Self::Protocol(message) => (Reason::Protocol, message.as_str(), false),
@@ -230,6 +234,8 @@ pub struct Session {
     suspect: bool,
     /// The scheduler itself does not read now, so silence means nothing.
     stalled: bool,
+    /// Since when it reads: what it could not hear before is not overdue.
+    reads_from: Duration,
     /// When it was last told that this side is alive though it does not read.
     stall_acked: Duration,
     last_heartbeat_seq: u64,
@@ -259,6 +265,11 @@ impl Session {
     /// The last sign of life.
     pub fn heard(&self) -> Moment {
         self.heard
+    }
+
+    /// How long it has been silent; not at all while this side does not read.
+    pub fn silence(&self, elapsed: Duration) -> Duration {
+        if self.stalled { Duration::ZERO } else { elapsed.saturating_sub(self.heard.elapsed) }
     }
 
     /// Silent for longer than the heartbeat timeout.
@@ -291,6 +302,8 @@ impl Session {
         self.stalled = stalled;
         if !stalled {
             self.heard = at;
+            self.reads_from = at.elapsed;
+            self.check_by(at.elapsed);
         }
     }
 

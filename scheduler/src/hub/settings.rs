@@ -29,8 +29,17 @@ pub const PARAMS_SCHEMA_BYTES_MAX: usize = 32 * 1024;
 pub const HANDLERS_BYTES_MAX: usize = 256 * 1024;
 /// Slots of one executor.
 pub const SLOTS_MAX: u32 = 100_000;
+/// Executors of one app, connected or not. A cluster may be over it by a few that came at once.
+pub const APP_EXECUTORS_MAX: u32 = 20_000;
+/// When an executor that its app has no room for may ask again.
+pub const APP_FULL_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Attempts listed in one Hello or Heartbeat that are looked at.
 pub const LISTED_ATTEMPTS_MAX: usize = 100_000;
+/// Highest number of a log record: 34 years of a thousand a second. What is added to such a number
+/// over the dispatches of an attempt stays within the 63 bits that databases have.
+pub const LOG_SEQ_MAX: u64 = 1 << 40;
+/// Highest number of a command that an executor may say it has: the numbers go on from there.
+pub const COMMAND_SEQ_MAX: u64 = 1 << 62;
 /// Runs of one attempt's log that are stored, in bytes.
 pub const ATTEMPT_LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 /// A session that grew too old: when its executor dials anew, and when the old stream is closed.
@@ -72,6 +81,8 @@ pub struct HubSettings {
     pub admit_per_second: u32,
     /// Sessions at once on this node.
     pub max_sessions: usize,
+    /// Executors of one app, connected or not.
+    pub app_executors_max: u32,
     /// Bytes of one frame, for Welcome.
     pub max_frame_bytes: u32,
     /// Bytes of one output; longer ones are cut.
@@ -113,6 +124,7 @@ impl Default for HubSettings {
             hello_timeout: Duration::from_secs(10),
             admit_per_second: 2_000,
             max_sessions: 20_000,
+            app_executors_max: APP_EXECUTORS_MAX,
             max_frame_bytes: 1024 * 1024,
             max_output_bytes: 256 * 1024,
             max_checkpoint_bytes: 64 * 1024,

@@ -60,12 +60,25 @@ impl Hub {
                 hint = hints.recv() => hint,
             };
             match hint {
-                Ok(Topic::Session { executor, epoch }) => self.supersede(executor, epoch),
+                Ok(Topic::Session { executor, epoch }) => {
+                    self.give_way_to(store, executor, epoch).await;
+                }
                 Ok(Topic::Tokens) | Err(RecvError::Lagged(_)) => self.tokens_changed.notify_one(),
                 Ok(_) => {}
                 Err(RecvError::Closed) => return,
             }
         }
+    }
+
+    /// Ends the older session here of an executor that has a newer one elsewhere.
+    async fn give_way_to(&self, store: &SharedStore, row: i64, epoch: u64) {
+        let Some(link) = self.older(row, epoch) else { return };
+        // A node that drains moves all its sessions at once: of those nothing need be asked.
+        let newer = match link.was_asked_to_move() {
+            true => None,
+            false => store.get_executor(link.origin.app, &link.origin.executor).await.ok(),
+        };
+        self.supersede(row, epoch, newer.as_ref().map(|newer| newer.instance_id.as_str()));
     }
 
     /// False when it is time to stop.
@@ -84,8 +97,8 @@ impl Hub {
             .all()
             .iter()
             .filter(|link| {
-                let heard = link.session.lock().heard().elapsed;
-                elapsed.saturating_sub(heard) <= recent
+                let silence = link.session.lock().silence(elapsed);
+                silence <= recent
             })
             .map(|link| (link.origin.row, link.origin.epoch))
             .collect();

@@ -1,6 +1,6 @@
 //! Frames to values and back: what executors say is cut to the limits and made valid text here.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use chrono::{DateTime, Utc};
 use clawjob_proto::v1;
@@ -13,6 +13,8 @@ use crate::model::{
     run::{Failure, KillReason, Outcome},
 };
 
+/// First second of year 1 and last of year 9999: what the contract's Timestamp can say.
+pub const TIMESTAMP_SECONDS: RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 /// Bytes of a failure's code and type.
 const CODE_BYTES_MAX: usize = 128;
 /// Bytes of a progress message.
@@ -67,11 +69,11 @@ pub fn to_timestamp(at: DateTime<Utc>) -> prost_types::Timestamp {
     }
 }
 
-/// An instant from the wire, in whole microseconds; one out of range is none.
+/// An instant from the wire, in whole microseconds; one out of range is none, since not every store
+/// has it.
 pub fn timestamp(wire: Option<&prost_types::Timestamp>) -> Option<DateTime<Utc>> {
-    let wire = wire?;
-    let us = wire.seconds.checked_mul(1_000_000)?.checked_add(i64::from(wire.nanos / 1_000))?;
-    DateTime::from_timestamp_micros(us)
+    let wire = wire.filter(|wire| TIMESTAMP_SECONDS.contains(&wire.seconds))?;
+    DateTime::from_timestamp_micros(wire.seconds * 1_000_000 + i64::from(wire.nanos / 1_000))
 }
 
 /// A kill's reason for the wire.
@@ -195,6 +197,17 @@ fn log_record(wire: v1::LogRecord, seq: u64, now: DateTime<Utc>) -> LogRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_that_not_every_store_has_is_none() {
+        let (first, last) = (*TIMESTAMP_SECONDS.start(), *TIMESTAMP_SECONDS.end());
+        let read = |seconds| timestamp(Some(&prost_types::Timestamp { seconds, nanos: 1_999 }));
+        for seconds in [i64::MIN, first - 1, last + 1, i64::MAX] {
+            assert_eq!(read(seconds), None, "{seconds}");
+        }
+        assert_eq!(read(first).map(|at| at.timestamp_subsec_micros()), Some(1));
+        assert_eq!(read(last).map(|at| at.timestamp()), Some(last));
+    }
 
     #[test]
     fn x48_text_is_cut_in_the_middle_at_a_character_and_keeps_both_ends() {

@@ -99,5 +99,6 @@ fn given_up(shard: &OpenRun, why: String) -> EndRun {
         output: None,
         output_truncated: false,
         message: why,
+        missed: false,
     }
 }

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use chrono::{DateTime, Utc};
 
-use super::job::{JobSpec, MISFIRE_MAX_DEFAULT, MISFIRE_WINDOW_DEFAULT, MisfirePolicy};
+use super::{
+    job::{JobSpec, MISFIRE_MAX_DEFAULT, MISFIRE_WINDOW_DEFAULT, MisfirePolicy},
+    words,
+};
 
 /// Missed fire times counted one by one per job and gap; a longer gap is said to hold "more than"
 /// so many. Bounds the work after a long outage.
@@ -103,13 +106,9 @@ pub fn gap(missed: &Missed, made_up: &[DateTime<Utc>]) -> Option<Gap> {
 /// The line that a SKIPPED row of the gap shows. It names no cause: whether the scheduler was down,
 /// suspended, or had no database or room to write, is in the server's log and not in its memory.
 pub fn explain(spec: &JobSpec, gap: &Gap) -> String {
-    let count = if gap.more {
-        format!("more than {} fire times were", gap.count)
-    } else if gap.count == 1 {
-        "1 fire time was".to_owned()
-    } else {
-        format!("{} fire times were", gap.count)
-    };
+    let more = if gap.more { "more than " } else { "" };
+    let count = words::count(gap.count.into(), "fire time");
+    let were = if gap.count == 1 { "was" } else { "were" };
     let policy = match spec.misfire {
         MisfirePolicy::Skip => "the misfire policy SKIP leaves them out",
         MisfirePolicy::FireOnce => "the misfire policy FIRE_ONCE makes up for the newest only",
@@ -117,7 +116,7 @@ pub fn explain(spec: &JobSpec, gap: &Gap) -> String {
             "the misfire policy FIRE_ALL makes up for the newest within its bounds only"
         }
     };
-    format!("{count} not served in time; {policy}")
+    format!("{more}{count} {were} not served in time; {policy}")
 }
 
 fn age(now: DateTime<Utc>, at: DateTime<Utc>) -> Duration {

@@ -20,6 +20,7 @@ pub mod run;
 pub mod schedule;
 pub mod shards;
 pub mod transition;
+pub mod words;
 
 use serde::{Deserialize, Serialize};
 

@@ -56,15 +56,16 @@ pub fn fires_between(
 }
 
 /// The runs to put in place of those that a change of the job at `now` removed: all that are due
-/// after `now` and have a fire time before `until`. With a spread that includes fire times that
-/// have passed already.
+/// after `now` and have a fire time before `planned_until`. With a spread that includes fire times
+/// that have passed already, also if less was planned: the owner goes on from `now`.
 pub fn replan(
     job: &Job,
     compiled: &[Arc<Compiled>],
     now: DateTime<Utc>,
-    until: DateTime<Utc>,
+    planned_until: DateTime<Utc>,
     max: usize,
 ) -> Vec<NewRun> {
+    let until = planned_until.max(now);
     let mut runs = collect(job, compiled, |offset| now - offset, until, max);
     runs.retain(|run| run.due_at > now);
     runs
@@ -75,6 +76,19 @@ pub fn replan(
 pub fn resumed_fires(job: &Job, planned_until: DateTime<Utc>) -> Vec<NewRun> {
     let compiled = compile_all(job).unwrap_or_default();
     fires_between(job, &compiled, job.effective_from, planned_until, RESUMED_FIRES_MAX)
+}
+
+/// The runs of a job that is about to change at `now`: of its fire times that have come and that its
+/// partition does not count as planned, since the owner is only about to serve them. Those older
+/// than the misfire threshold are nobody's any more.
+pub fn passed_fires(job: &Job, planned_until: DateTime<Utc>, now: DateTime<Utc>) -> Vec<NewRun> {
+    let from = planned_until.max(now - job.spec.misfire_threshold());
+    if from > now {
+        return Vec::new();
+    }
+    let compiled = compile_all(job).unwrap_or_default();
+    let (from, until) = (from - TimeDelta::milliseconds(1), now + TimeDelta::microseconds(1));
+    fires_between(job, &compiled, from, until, RESUMED_FIRES_MAX)
 }
 
 /// Fire times of each schedule after what `from` says for its spread offset.
@@ -249,6 +263,7 @@ mod tests {
         let runs = replan(&job, &compiled, now, now + TimeDelta::seconds(5), 100);
         assert_eq!(fires(&runs), [7200]);
         assert_eq!(runs[0].due_at, at(7200) + offset);
+        assert_eq!(replan(&job, &compiled, now, at(0), 100), runs, "the owner goes on from now");
         let late = at(7200) + offset;
         assert!(replan(&job, &compiled, late, late + TimeDelta::seconds(5), 100).is_empty());
     }

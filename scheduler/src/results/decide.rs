@@ -99,6 +99,7 @@ pub(super) fn decide(
                 output,
                 output_truncated,
                 message,
+                missed: false,
             }))
         }
         Verdict::Queued => {

@@ -57,6 +57,7 @@ impl Finished {
             output: self.result.output.clone(),
             output_truncated: self.result.output_truncated,
             message: String::new(),
+            missed: false,
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     },
     store::{
         Store,
-        ops::{Dispatch, DispatchRow, NewJob, NewRun},
+        ops::{Addressee, Dispatch, DispatchRow, NewJob, NewRun},
         sqlite::SqliteStore,
     },
 };
@@ -149,8 +149,7 @@ impl Bench {
         assert!(self.hub.reserve(self.app, &origin.executor, epoch, "hello", 1), "no credit");
         let row = DispatchRow {
             attempt: row.attempt_ref(),
-            executor: origin.executor.clone(),
-            session_epoch: epoch,
+            to: Addressee { executor: origin.executor.clone(), session_epoch: epoch },
         };
         let batch = Dispatch { rows: vec![row], uses: Vec::new() };
         let sent = self.store.dispatch(&batch, self.clock.now()).await.expect("dispatches");

@@ -18,9 +18,10 @@ use crate::{
 
 /// Without progress for so long the node is not ready.
 const STALLED_AFTER: Duration = Duration::from_secs(30);
-/// A full disk lets a round end well now and then, in what room others leave: only after so long
-/// without a complaint there is room again.
-const ROOM_AFTER: Duration = Duration::from_secs(15);
+/// A database that takes no writes lets a round end well now and then: a full disk in what room
+/// others leave, a read-only one while there is nothing to write. Only after so long without a
+/// complaint it takes them again.
+const WRITES_AFTER: Duration = Duration::from_secs(15);
 /// It is looked this often.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A node that wrote its row within this time is alive.
@@ -39,11 +40,11 @@ struct Seen {
     covered: Duration,
     /// What ended the last round before its time.
     fault: Option<StoreError>,
-    full: Option<Full>,
+    refused: Option<Refused>,
 }
 
-/// The database's disk is full.
-struct Full {
+/// The database takes no writes.
+struct Refused {
     since: Duration,
     last: Duration,
     fault: StoreError,
@@ -52,7 +53,7 @@ struct Full {
 impl Progress {
     /// Counts from `elapsed`.
     pub(super) fn new(elapsed: Duration) -> Arc<Self> {
-        let seen = Seen { round: elapsed, covered: elapsed, fault: None, full: None };
+        let seen = Seen { round: elapsed, covered: elapsed, fault: None, refused: None };
         Arc::new(Self { seen: Mutex::new(seen) })
     }
 
@@ -65,16 +66,16 @@ impl Progress {
         if seen.fault.as_ref() != fault {
             seen.fault = fault.cloned();
         }
-        if let Some(fault @ StoreError::Full(_)) = fault {
-            let since = seen.full(elapsed).map_or(elapsed, |full| full.since);
-            seen.full = Some(Full { since, last: elapsed, fault: fault.clone() });
+        if let Some(fault) = fault.filter(|fault| fault.takes_no_writes()) {
+            let since = seen.refused(elapsed).map_or(elapsed, |refused| refused.since);
+            seen.refused = Some(Refused { since, last: elapsed, fault: fault.clone() });
         }
     }
 
     /// What keeps the owner's loop from ending its rounds.
     fn fault(&self, elapsed: Duration) -> Option<StoreError> {
         let seen = self.seen.lock();
-        seen.full(elapsed).map(|full| &full.fault).or(seen.fault.as_ref()).cloned()
+        seen.refused(elapsed).map(|refused| &refused.fault).or(seen.fault.as_ref()).cloned()
     }
 
     /// Every partition has a living owner.
@@ -82,18 +83,19 @@ impl Progress {
         self.seen.lock().covered = elapsed;
     }
 
-    /// How long ago the older of both was, or for how long the disk has been full.
+    /// How long ago the older of both was, or for how long there have been no writes.
     fn age(&self, elapsed: Duration) -> Duration {
         let seen = self.seen.lock();
-        let full = seen.full(elapsed).map_or(elapsed, |full| full.since);
-        elapsed.saturating_sub(seen.round.min(seen.covered).min(full))
+        let refused = seen.refused(elapsed).map_or(elapsed, |refused| refused.since);
+        elapsed.saturating_sub(seen.round.min(seen.covered).min(refused))
     }
 }
 
 impl Seen {
-    /// The full disk, while there are complaints.
-    fn full(&self, elapsed: Duration) -> Option<&Full> {
-        self.full.as_ref().filter(|full| elapsed.saturating_sub(full.last) < ROOM_AFTER)
+    /// The refusal to write, while there are complaints.
+    fn refused(&self, elapsed: Duration) -> Option<&Refused> {
+        let lasts = |refused: &&Refused| elapsed.saturating_sub(refused.last) < WRITES_AFTER;
+        self.refused.as_ref().filter(lasts)
     }
 }
 
@@ -234,7 +236,8 @@ mod tests {
     async fn x44_no_progress_for_30_s_makes_the_node_unready_and_a_metric_tells() {
         a_loop_that_hangs().await;
         locks_held_by_somebody_who_is_not_seen().await;
-        a_disk_without_room_for_all().await;
+        a_database_without_writes(StoreError::Full("pg_wal".to_owned())).await;
+        a_database_without_writes(StoreError::ReadOnly("25006".to_owned())).await;
     }
 
     async fn a_loop_that_hangs() {
@@ -250,23 +253,25 @@ mod tests {
         assert!(f.five_seconds(true).await, "it goes on");
     }
 
-    async fn a_disk_without_room_for_all() {
+    async fn a_database_without_writes(refused: StoreError) {
         let f = Fixture::new().await;
         let mut ready = Vec::new();
         for _ in 0..8 {
             f.other_node_is_alive().await;
-            let full = StoreError::Full("pg_wal".to_owned());
-            f.watch.progress.round(f.clock.elapsed(), Some(&full));
+            f.watch.progress.round(f.clock.elapsed(), Some(&refused));
+            // What comes of it tells less.
+            let lost = StoreError::Unavailable("its session is gone".to_owned());
+            f.watch.progress.round(f.clock.elapsed(), Some(&lost));
             // Some rounds end well all the same.
             ready.push(f.five_seconds(true).await);
-            assert_eq!(f.watch.health.problem(), Some(full.brief()));
+            assert_eq!(f.watch.health.problem(), Some(refused.brief()));
         }
         assert_eq!(ready.iter().position(|ready| !ready), Some(5), "{ready:?}: after 30 s");
         for _ in 0..2 {
             f.other_node_is_alive().await;
             f.five_seconds(true).await;
         }
-        assert!(f.watch.health.is_ready(), "there is room");
+        assert!(f.watch.health.is_ready(), "it is written again");
         assert_eq!(f.watch.health.problem(), None);
     }
 

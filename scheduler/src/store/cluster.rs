@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Result;
 use crate::model::{
-    ids::{AppId, JobId, PartitionId, RunId},
+    ids::{AppId, AttemptRef, JobId, PartitionId, RunId},
     job::Job,
     run::OpenRun,
 };
@@ -97,8 +97,8 @@ pub struct SessionLoad {
 pub struct Hand {
     /// The node that holds the session of the run's executor.
     pub node: Arc<str>,
-    /// The run.
-    pub run: RunId,
+    /// The run, and the dispatch that is to be sent or stopped.
+    pub attempt: AttemptRef,
     /// It may have been handed over before: that the session is gone proves nothing then.
     pub again: bool,
 }
@@ -106,7 +106,7 @@ pub struct Hand {
 /// A run that was handed to this node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Handed {
-    /// Its row as it stands.
+    /// Its row as it stands, of the dispatch that was handed over.
     pub run: OpenRun,
     /// See [`Hand::again`].
     pub again: bool,
@@ -149,8 +149,8 @@ pub trait ClusterStore: Send + Sync {
     /// are still open.
     async fn take_handed(&self, node: &str) -> Result<Vec<Handed>>;
 
-    /// Leaves runs that this node acknowledged or ended in the inbox of their partition, for an
-    /// owner elsewhere. The partition of a run that is still open need not be known.
+    /// Leaves runs that somebody else than their owner acknowledged or ended in the inbox of their
+    /// partition. The partition of a run that is still open need not be known.
     async fn tell_owners(&self, runs: &[(RunId, Option<PartitionId>)]) -> Result<()>;
 
     /// Jobs as they were at the given revisions, those that are kept, in no order.

@@ -23,6 +23,10 @@ pub const LOG_PAGE_CHUNKS_MAX: usize = 512;
 /// answers of 4 MiB.
 pub const LOG_PAGE_BYTES_MAX: usize = 1024 * 1024;
 
+/// Records that one chunk counts as dropped before it stops counting: a sender may say any number,
+/// and the sum over all chunks of a log must be one that databases have.
+pub const CHUNK_DROPPED_MAX: u64 = 1 << 40;
+
 /// One record as stored.
 #[derive(Serialize, Deserialize)]
 struct Stored<'a>(
@@ -113,7 +117,7 @@ impl Reach {
         let known = append.records.partition_point(|record| number(record) <= self.last_seq);
         let fresh = append.records.get(known..).unwrap_or_default();
         // A chunk whose begin is stored came before, and what was dropped before it is counted.
-        let mut dropped = if known == 0 { append.dropped } else { 0 };
+        let mut dropped = if known == 0 { append.dropped.min(CHUNK_DROPPED_MAX) } else { 0 };
         if fresh.is_empty() && dropped == 0 {
             return Ok(Step::Nothing);
         }

@@ -81,6 +81,11 @@ pub enum StoreError {
     /// The database has no room left to write; reads may go on.
     #[error("the database's disk is full: {0}")]
     Full(String),
+    /// The database refuses to write whatever it is: a standby, or one that was set so; reads go on.
+    #[error(
+        "the database is read only: lead its address to the primary, or end its read-only mode ({0})"
+    )]
+    ReadOnly(String),
     /// The database's files were taken away from under this process: what it would write now would
     /// be gone with its end.
     #[error("{0}")]
@@ -96,7 +101,12 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the same operation may go well later, without a change of what it does.
     pub fn passes(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Full(_) | Self::Removed(_))
+        matches!(self, Self::Unavailable(_) | Self::Removed(_)) || self.takes_no_writes()
+    }
+
+    /// Whether the database answers and is read, but not written.
+    pub fn takes_no_writes(&self) -> bool {
+        matches!(self, Self::Full(_) | Self::ReadOnly(_))
     }
 
     /// The kind alone, in words for those who may not see what the database says.
@@ -106,6 +116,9 @@ impl StoreError {
             Self::AlreadyExists(_) | Self::Conflict(_) => "the database's rows are not as expected",
             Self::Unavailable(_) => "the database can't be reached or is too slow",
             Self::Full(_) => "the database's disk is full",
+            Self::ReadOnly(_) => {
+                "the database is read only: lead its address to the primary, or end its read-only mode"
+            }
             Self::Removed(_) => "the database's files were removed or replaced",
             Self::Corrupt(_) => "stored data is damaged",
             Self::Internal(_) => "the database does not understand the scheduler",
@@ -217,9 +230,9 @@ pub trait Store:
 
     // ---- what an owner keeps in memory -------------------------------------------------------
 
-    /// Jobs of the partitions that changed after the given `jobs_version` (0: all that are not
-    /// deleted; else deleted ones too). A row that can't be read comes back with `problem` set and
-    /// an empty spec, and never fails the rest.
+    /// Jobs of the partitions that changed after the given `jobs_version` (0: all but
+    /// deleted ones without open runs; else those too). A row that can't be read comes back with
+    /// `problem` set and an empty spec, and never fails the rest.
     async fn load_jobs(&self, changed: &[(PartitionId, u64)]) -> Result<Vec<Job>>;
 
     /// All open runs of the scope, with the specs of the revisions they refer to.
@@ -240,10 +253,11 @@ pub trait Store:
 
     // ---- owner's writes ----------------------------------------------------------------------
 
-    /// Owner: inserts planned runs and skips and moves the partitions' `planned_until` and
-    /// `served_until`, in one transaction. A partition whose epoch or jobs_version is not the given
-    /// one is left alone with all its rows. Rows whose id exists already, open or ended, are left
-    /// as they are. Returns the partitions that moved and the ids that were inserted.
+    /// Owner: inserts runs and skips and writes what routes count, in one transaction; without runs
+    /// it moves the partitions' `planned_until` and `served_until`. A partition whose epoch or
+    /// jobs_version is not the given one is left alone with all its rows. Rows whose id exists
+    /// already, open or ended, are left as they are. Returns the partitions that were as given and
+    /// the ids that were inserted; of the runs with an addressee only these may be sent.
     async fn plan(&self, plan: &Plan, now: DateTime<Utc>) -> Result<Planned>;
 
     /// Owner: QUEUED → DISPATCHED for the rows that are still QUEUED with the given fence; writes
@@ -326,6 +340,11 @@ pub trait Store:
     /// the epoch, decides whether the process is the one before (same instance, principal and
     /// resume token). Refused with `Conflict` when another living process has the id.
     async fn claim_executor(&self, claim: &Claim, now: DateTime<Utc>) -> Result<Claimed>;
+
+    /// How many executors the app may get before it has `max`. Where that is none, those out of
+    /// contact for longest, of [`ops::SILENT_KEPT`] at least, are forgotten, [`ops::FORGOTTEN_MAX`]
+    /// at a time: none that is cordoned or has open runs.
+    async fn room_for_executors(&self, app: AppId, max: u32, now: DateTime<Utc>) -> Result<u32>;
 
     /// Signs of life of sessions (every 10 s, batched); rows of an older epoch are left alone.
     async fn touch_executors(&self, seen: &[(i64, u64)], now: DateTime<Utc>) -> Result<()>;

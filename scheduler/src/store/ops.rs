@@ -60,7 +60,7 @@ pub struct PartitionRow {
     pub id: PartitionId,
     /// Raised by each new owner.
     pub epoch: u64,
-    /// Every fire time before this instant is planned.
+    /// Every fire time before this instant has its row; later ones may have.
     pub planned_until: DateTime<Utc>,
     /// Up to here due runs were being dispatched: one that is due later and old was missed.
     pub served_until: DateTime<Utc>,
@@ -108,7 +108,7 @@ pub struct InboxBatch {
     pub open: OpenRuns,
 }
 
-/// How far a partition is planned.
+/// How far a partition is planned. A plan with runs only sees to it that the row is the owner's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advance {
     /// Which.
@@ -128,10 +128,38 @@ pub struct Advance {
 pub struct Plan {
     /// Partitions it is about; rows of others are refused.
     pub advances: Vec<Advance>,
-    /// Runs to insert as QUEUED, attempt 1, fence 0.
-    pub runs: Vec<NewRun>,
+    /// Runs to insert.
+    pub runs: Vec<PlanRow>,
+    /// Nobody can have written any of the runs, so the store need not look.
+    pub fresh: bool,
     /// Decisions not to run.
     pub skips: Vec<Skip>,
+    /// What the routes of jobs have counted after these runs; only of routes that count.
+    pub uses: Vec<(JobId, Uses)>,
+}
+
+/// A run to insert: attempt 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanRow {
+    /// The run.
+    pub run: NewRun,
+    /// Where it is sent at once: inserted as DISPATCHED with fence 1. None: as QUEUED with fence 0.
+    pub to: Option<Addressee>,
+}
+
+impl From<NewRun> for PlanRow {
+    fn from(run: NewRun) -> Self {
+        Self { run, to: None }
+    }
+}
+
+/// Whom a run is sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addressee {
+    /// The executor.
+    pub executor: Arc<str>,
+    /// Its session.
+    pub session_epoch: u64,
 }
 
 /// What a plan did.
@@ -149,9 +177,7 @@ pub struct DispatchRow {
     /// With the fence before the dispatch.
     pub attempt: AttemptRef,
     /// To whom.
-    pub executor: Arc<str>,
-    /// On which session.
-    pub session_epoch: u64,
+    pub to: Addressee,
 }
 
 /// One step of dispatch: at most `OWNER_BATCH_MAX` rows.
@@ -247,6 +273,8 @@ pub struct EndRun {
     pub output_truncated: bool,
     /// Why, in one line (SKIPPED, LOST, CANCELED).
     pub message: String,
+    /// Its fire time was not served in time and is left out: the row stands for a gap of that one.
+    pub missed: bool,
 }
 
 impl EndRun {
@@ -265,6 +293,7 @@ impl EndRun {
             output_truncated: false,
             // Who asked for its end, if somebody did.
             message: parent.message.clone(),
+            missed: false,
         }
     }
 
@@ -284,6 +313,7 @@ impl EndRun {
             output: None,
             output_truncated: false,
             message,
+            missed: false,
         }
     }
 }

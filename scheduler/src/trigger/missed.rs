@@ -11,11 +11,11 @@ use crate::{
     model::{
         ids::{JobId, RunId},
         misfire::{self, Decided},
-        run::{OpenRun, Skip, TriggerKind},
+        run::{NewRun, OpenRun, Skip, TriggerKind},
     },
     store::{
         OWNER_BATCH_MAX, Result,
-        ops::{Advance, EndRun, Plan, RunScope},
+        ops::{Advance, EndRun, Plan, PlanRow, RunScope},
     },
     telemetry::metrics,
 };
@@ -29,7 +29,10 @@ const MADE_UP_STEP: usize = OWNER_BATCH_MAX - 1;
 
 impl Trigger {
     /// Applies the misfire policies when nobody dispatched for a while.
-    pub(super) async fn settle_missed(&self, now: DateTime<Utc>) -> Result<()> {
+    ///
+    /// # Errors
+    /// The store's; after any, the partitions must be taken anew.
+    pub async fn settle_missed(&self, now: DateTime<Utc>) -> Result<()> {
         let Some(served) = self.board.served_until() else { return Ok(()) };
         if now - served < TimeDelta::from_std(GAP_MIN).unwrap_or_default() {
             return Ok(());
@@ -41,7 +44,7 @@ impl Trigger {
             self.reload().await?;
         }
         loop {
-            let mut late = self.board.late(served, now, LATE_JOBS_MAX);
+            let mut late = self.board.late(now, LATE_JOBS_MAX);
             if late.is_empty() {
                 return Ok(());
             }
@@ -133,20 +136,25 @@ impl Trigger {
             planned_until: row.planned_until,
             served_until: row.served_until,
         };
-        let mut steps: Vec<_> = runs.chunks(MADE_UP_STEP).map(<[_]>::to_vec).collect();
+        let mut steps: Vec<Vec<NewRun>> =
+            runs.chunks(MADE_UP_STEP).map(<[NewRun]>::to_vec).collect();
         if steps.is_empty() && skip.is_some() {
             steps.push(Vec::new());
         }
         for runs in steps {
             let ids: Vec<_> = runs.iter().map(|run| run.id).collect();
-            let plan =
-                Plan { advances: vec![advance], runs, skips: skip.iter().cloned().collect() };
+            let plan = Plan {
+                advances: vec![advance],
+                runs: runs.into_iter().map(PlanRow::from).collect(),
+                skips: skip.iter().cloned().collect(),
+                ..Plan::default()
+            };
             let planned = self.store.plan(&plan, now).await?;
             if planned.advanced.is_empty() {
                 return Ok(false);
             }
             let rows = self.store.load_open_runs(&RunScope::Jobs(vec![job])).await?;
-            self.board.merge(&ids, rows);
+            self.board.merge(&ids, rows, now);
         }
         Ok(true)
     }
@@ -165,7 +173,8 @@ impl Trigger {
             .map(|run| {
                 let gap =
                     misfire::Gap { first: run.fire_at, last: run.fire_at, count: 1, more: false };
-                EndRun::skip(run.attempt_ref(), misfire::explain(&late.job.spec, &gap))
+                let why = misfire::explain(&late.job.spec, &gap);
+                EndRun { missed: true, ..EndRun::skip(run.attempt_ref(), why) }
             })
             .collect();
         for chunk in ends.chunks(OWNER_BATCH_MAX) {

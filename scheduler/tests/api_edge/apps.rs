@@ -1,6 +1,14 @@
 //! The App RPCs.
 
-use clawjob_scheduler::model::principal::Role;
+use clawjob_scheduler::{
+    api::APP_JOBS_DELETED_MAX,
+    clock::Clock as _,
+    model::{
+        job::{JobSpec, JobState},
+        principal::Role,
+    },
+    store::ops::{JobQuery, NewJob},
+};
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -77,24 +85,46 @@ async fn a_repeated_request_id_gives_the_same_app_and_another_body_an_error() {
     assert_eq!(code(&taken), Code::AlreadyExists);
 }
 
+async fn make_jobs(server: &Server, count: usize) {
+    let app = server.app("a").await;
+    for n in 0..count {
+        let job = NewJob {
+            app,
+            name: format!("j{n}"),
+            state: JobState::Active,
+            spec: JobSpec { handler: "hello".into(), ..JobSpec::default() },
+            updated_by: "test".into(),
+            request: None,
+        };
+        let now = server.clock.now();
+        server.store.create_job(&job, Box::new(|_| Vec::new()), now).await.expect("a job");
+    }
+}
+
+#[tokio::test]
+async fn an_app_of_many_jobs_is_deleted_in_steps_that_go_on_where_the_last_ended() {
+    let server = Server::start().await;
+    make_jobs(&server, 2 * APP_JOBS_DELETED_MAX + 1).await;
+    let request = json!({ "name": "apps/a", "force": true });
+    let delete = || server.call(&server.admin, "ClusterService/DeleteApp", request.clone());
+    for left in [APP_JOBS_DELETED_MAX + 1, 1] {
+        let status = delete().await.expect_err("more is left");
+        assert_eq!(
+            (status.code(), reason(&status).as_str()),
+            (Code::FailedPrecondition, "APP_DELETION_UNFINISHED")
+        );
+        assert!(status.message().starts_with(&APP_JOBS_DELETED_MAX.to_string()), "{status}");
+        let jobs = JobQuery { limit: 5_000, ..JobQuery::default() };
+        assert_eq!(server.store.list_jobs(&jobs).await.expect("listed").len(), left);
+    }
+    delete().await.expect("the last step");
+    assert_eq!(code(&delete().await), Code::NotFound);
+}
+
 #[tokio::test]
 async fn an_app_with_a_job_stays_unless_forced() {
-    use clawjob_scheduler::clock::Clock as _;
-    use clawjob_scheduler::{
-        model::job::{JobSpec, JobState},
-        store::ops::NewJob,
-    };
     let server = Server::start().await;
-    let job = NewJob {
-        app: server.app("a").await,
-        name: "j".into(),
-        state: JobState::Active,
-        spec: JobSpec { handler: "hello".into(), ..JobSpec::default() },
-        updated_by: "test".into(),
-        request: None,
-    };
-    let made = server.store.create_job(&job, Box::new(|_| Vec::new()), server.clock.now()).await;
-    made.expect("a job");
+    make_jobs(&server, 1).await;
     let request = json!({ "name": "apps/a" });
     let refused = server.call(&server.admin, "ClusterService/DeleteApp", request).await;
     let refused = refused.expect_err("refused");

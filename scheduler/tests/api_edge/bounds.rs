@@ -1,13 +1,16 @@
 //! What a caller can make the server keep in memory.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use clawjob_scheduler::api::{intake::OPEN_REQUEST_BYTES_MAX, listen::STREAMS_MAX};
+use clawjob_scheduler::api::{
+    intake::OPEN_REQUEST_BYTES_MAX, listen::STREAMS_MAX, status::size::HEADERS_BYTES_MAX,
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
-use tonic::Code;
+use tonic::{Code, transport::Endpoint};
+use tonic_types::StatusExt as _;
 
 use crate::harness::{SOON, Server, reason};
 
@@ -118,4 +121,43 @@ async fn the_streams_of_a_connection_are_bounded() {
         _ => None,
     });
     assert_eq!(told, Some(STREAMS_MAX));
+}
+
+/// A job of some 240 faults, with texts of which each byte takes three on its way.
+fn all_wrong() -> Value {
+    let labels: serde_json::Map<_, _> =
+        (0..64).map(|n| (format!("錯 {n}"), Value::from("x"))).collect();
+    let codes: Vec<_> = (0..64).map(|n| format!("é {n}")).collect();
+    let schedules: Vec<_> = (0..16).map(|_| json!({ "cron": "七 ".repeat(300) })).collect();
+    json!({
+        "labels": labels,
+        "placement": { "required_labels": labels },
+        "retry": { "non_retryable_codes": codes, "max_attempts": 9999 },
+        "schedules": schedules,
+    })
+}
+
+#[tokio::test]
+async fn an_error_of_hundreds_of_faults_reaches_a_client_that_takes_little() {
+    let mut server = Server::start().await;
+    let endpoint = Endpoint::from_shared(server.url.clone()).expect("an address");
+    let headers_max = u32::try_from(HEADERS_BYTES_MAX).expect("fits");
+    server.channel = endpoint.http2_max_header_list_size(headers_max).connect_lazy();
+    let ask = json!({ "parent": "apps/a", "job_id": "j", "job": all_wrong() });
+    let refused = server.call(&server.admin, "JobService/CreateJob", ask.clone()).await;
+    let refused = refused.expect_err("faults");
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    let details = refused.get_error_details();
+    let told = &details.bad_request().expect("a BadRequest").field_violations;
+    assert_eq!(told[0].field, "job.handler");
+    let (last, whole) = told.split_last().expect("faults");
+    assert!(whole.iter().all(|fault| !fault.field.is_empty() && !fault.description.is_empty()));
+    let (status, error) = server.post(&server.admin, "JobService/CreateJob", &ask).await;
+    assert_eq!(status, 400);
+    for text in [&last.description, refused.message()] {
+        assert!(text.contains("more faults"), "{text}");
+    }
+    assert!(error["message"].as_str().expect("a text").ends_with(&last.description), "{error}");
+    // The connection lives on.
+    server.call(&server.admin, "ClusterService/ListApps", json!({})).await.expect("answers");
 }

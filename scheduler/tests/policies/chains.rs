@@ -222,6 +222,7 @@ async fn a_chain_goes_on_link_by_link_and_outlives_a_crash_between_end_and_start
         output: None,
         output_truncated: false,
         message: String::new(),
+        missed: false,
     };
     world.store.end_runs(&[end], world.now()).await.expect("ended");
     world.restart();

@@ -4,12 +4,15 @@ use std::{collections::BTreeSet, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clawjob_scheduler::model::{
-    ids::{PARTITION_COUNT, PartitionId, RunId},
+    ids::{AttemptRef, PARTITION_COUNT, PartitionId, RunId},
     job::{Job, JobSpec, MisfirePolicy, OverlapPolicy},
     run::{NewRun, RunRecord, RunState, Skip, TriggerKind},
     schedule::{Schedule, Trigger},
 };
-use clawjob_scheduler::store::ops::{Advance, Plan};
+use clawjob_scheduler::store::{
+    SharedStore,
+    ops::{Advance, EndAnswer, EndRun, Plan, PlanRow},
+};
 
 use crate::world::{World, at, cron};
 
@@ -302,9 +305,79 @@ async fn half_settled(world: &World, job: &Job, missed: &[DateTime<Utc>]) {
         planned_until: row.planned_until,
         served_until: row.served_until,
     };
-    let plan = Plan { advances: vec![advance], runs: vec![run], skips: vec![skip] };
+    let plan = Plan {
+        advances: vec![advance],
+        runs: vec![run.into()],
+        skips: vec![skip],
+        ..Plan::default()
+    };
     let planned = world.store.plan(&plan, world.now()).await.expect("planned");
     assert_eq!(planned.inserted.len(), 1);
+}
+
+/// What an owner writes of fire times that it serves and does not run.
+async fn serve_without_running(store: &SharedStore, job: &Job, fires: &[DateTime<Utc>]) {
+    let now = fires[fires.len() - 1];
+    let took = store.take_partitions("another", &[job.partition], now).await.expect("taken");
+    let [row] = &took[..] else { panic!("it is free") };
+    let run = |fire: &DateTime<Utc>| NewRun {
+        id: RunId::scheduled(job.id, *fire),
+        job: job.id,
+        app: job.app,
+        revision: job.revision,
+        trigger: TriggerKind::Schedule,
+        fire_at: *fire,
+        due_at: *fire,
+        extra: None,
+    };
+    let runs: Vec<NewRun> = fires.iter().map(run).collect();
+    let skip = |run: &NewRun| {
+        EndRun::skip(AttemptRef { run: run.id, attempt: 1, fence: 0 }, "not wanted".to_owned())
+    };
+    let ends: Vec<EndRun> = runs.iter().map(skip).collect();
+    let advance = Advance {
+        partition: row.id,
+        epoch: row.epoch,
+        jobs_version: row.jobs_version,
+        planned_until: row.planned_until,
+        served_until: row.served_until,
+    };
+    let runs = runs.into_iter().map(PlanRow::from).collect();
+    let plan = Plan { advances: vec![advance], runs, ..Plan::default() };
+    assert_eq!(store.plan(&plan, now).await.expect("planned").inserted.len(), fires.len());
+    for answer in store.end_runs(&ends, now).await.expect("ended") {
+        assert_eq!(answer, EndAnswer::Ended(job.id));
+    }
+    store.release_partitions(&[job.partition]).await.expect("given back");
+}
+
+#[tokio::test]
+async fn what_another_owner_did_while_a_takeover_took_long_is_not_done_again() {
+    let begin = at("2026-06-10T12:00:00Z");
+    let mut world = World::new(begin).await;
+    world.steady("one", 50, sec(0)).await;
+    let job = world.job("often", spec(every(1), MisfirePolicy::FireAll)).await;
+    world.pass(sec(5)).await;
+    world.restart();
+    let fires: Vec<_> = (1..=20).map(|n| begin + sec(5 + n)).collect();
+    let (store, clock, served) = (world.store.clone(), world.clock.clone(), job.clone());
+    let skipped = fires.clone();
+    world.flaky.meanwhile("take_partitions", async move {
+        serve_without_running(&store, &served, &skipped).await;
+        clock.advance(Duration::from_secs(20));
+    });
+    world.settle().await;
+    world.steady("one", 50, sec(0)).await;
+    world.pass(sec(30)).await;
+    for fire in &fires {
+        let run = RunId::scheduled(job.id, *fire);
+        assert_eq!(world.ledger.get(&run).map(Vec::len), None, "{fire} was not to run");
+        assert_eq!(world.run(run).await.run.state, RunState::Skipped);
+    }
+    let unseen: Vec<_> = world.flaky.fresh().into_iter().map(|run| run.time()).collect();
+    assert!(unseen.iter().all(|at| !fires.contains(at)), "written without a look: {unseen:?}");
+    let later = RunId::scheduled(job.id, begin + sec(40));
+    assert_eq!(world.ledger[&later].len(), 1, "it goes on after that");
 }
 
 #[tokio::test]
@@ -323,4 +396,32 @@ async fn a_spread_run_whose_time_has_not_come_is_late_for_nothing() {
     let [run] = runs.as_slice() else { panic!("{} runs", runs.len()) };
     assert_eq!((run.run.fire_at, run.run.state), (fire, RunState::Succeeded));
     assert_eq!(world.ledger[&run.run.id][0].at, fire + offset);
+}
+
+/// Each of them was in hand when it fell due, and stayed so until the restart.
+#[tokio::test]
+async fn what_overlap_or_a_limit_keeps_waiting_is_not_missed_at_a_restart() {
+    let mut world = World::new(at("2026-06-10T12:00:00Z")).await;
+    world.steady("one", 50, sec(60)).await;
+    let queue = JobSpec { overlap: OverlapPolicy::Queue, ..spec(every(10), MisfirePolicy::Skip) };
+    let once = JobSpec { misfire: MisfirePolicy::FireOnce, ..queue.clone() };
+    let limited = JobSpec { max_concurrency: 1, ..spec(every(10), MisfirePolicy::Skip) };
+    let spread = Schedule { spread: Duration::from_secs(40), ..every(10) };
+    let spread = JobSpec { schedules: vec![spread], ..queue.clone() };
+    let mut jobs = Vec::new();
+    for (name, spec) in [("queue", queue), ("once", once), ("limited", limited), ("apart", spread)]
+    {
+        jobs.push(world.job(name, spec).await);
+    }
+    world.run_until(at("2026-06-10T12:02:05Z")).await;
+    world.restart();
+    world.steady("two", 50, sec(1)).await;
+    world.run_until(at("2026-06-10T12:10:00Z")).await;
+    for job in jobs {
+        let runs = world.runs_of(&job).await;
+        assert!(runs.len() > 50, "{}: {} runs", job.name, runs.len());
+        let skipped = runs.iter().filter(|run| run.run.state == RunState::Skipped);
+        let skipped: Vec<_> = skipped.map(|run| (run.run.fire_at, &run.run.message)).collect();
+        assert_eq!(skipped, [], "{}", job.name);
+    }
 }

@@ -3,11 +3,14 @@
 use std::{collections::HashMap, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use clawjob_scheduler::model::{
-    ids::RunId,
-    job::{Job, JobSpec, OverlapPolicy, Placement, RouteStrategy},
-    retry::RetryPolicy,
-    run::{KillReason, RunExtra, RunState},
+use clawjob_scheduler::{
+    model::{
+        ids::RunId,
+        job::{Job, JobSpec, OverlapPolicy, Placement, RouteStrategy},
+        retry::RetryPolicy,
+        run::{KillReason, RunExtra, RunState},
+    },
+    store::ops::{EndAnswer, EndRun, JobChange},
 };
 
 use crate::world::{Act, World, at, cron};
@@ -46,6 +49,49 @@ async fn states(world: &World, runs: &[RunId]) -> Vec<RunState> {
         states.push(world.run(*run).await.run.state);
     }
     states
+}
+
+/// Ends a run that waits, as whoever cancels it does.
+async fn cancel(world: &World, job: &Job, run: RunId) {
+    let row = world.store.open_runs(&[run]).await.expect("rows").remove(0);
+    let end = EndRun::unheard(&row, RunState::Canceled, "not wanted".to_owned());
+    let ended = world.store.end_runs(&[end], world.now()).await.expect("ended");
+    assert_eq!(ended, [EndAnswer::Ended(job.id)]);
+    world.store.tell_owners(&[(run, Some(job.partition))]).await.expect("told");
+}
+
+#[tokio::test]
+async fn a_canceled_run_that_kept_others_waiting_lets_them_in() {
+    for told in [true, false] {
+        let mut world = world().await;
+        let spec = JobSpec { handler: "mistyped".to_owned(), ..with(OverlapPolicy::Queue) };
+        let job = world.job("job", spec).await;
+        let first = world.trigger(&job, RunExtra::default()).await;
+        world.settle().await;
+        let spec = JobSpec { handler: "work".to_owned(), ..with(OverlapPolicy::Queue) };
+        let none = Box::new(|_: &_| Vec::new());
+        let change = JobChange { spec: Some(spec), ..JobChange::by("test") };
+        let job = world.store.change_job(job.id, &change, none, world.now()).await.expect("mended");
+        world.steady("one", 4, SECOND).await;
+        let second = world.trigger(&job, RunExtra::default()).await;
+        world.pass(SECOND * 5).await;
+        assert_eq!(states(&world, &[first, second]).await, [RunState::Queued; 2]);
+        if told {
+            cancel(&world, &job, first).await;
+            world.pass(SECOND * 3).await;
+        } else {
+            // Its owner was not told, and finds out by itself.
+            let row = world.store.open_runs(&[first]).await.expect("rows").remove(0);
+            let end = EndRun::unheard(&row, RunState::Canceled, "not wanted".to_owned());
+            world.store.end_runs(&[end], world.now()).await.expect("ended");
+            world.pass(SECOND * 70).await;
+        }
+        assert_eq!(
+            states(&world, &[first, second]).await,
+            [RunState::Canceled, RunState::Succeeded],
+            "told: {told}"
+        );
+    }
 }
 
 #[tokio::test]

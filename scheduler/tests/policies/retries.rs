@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use clawjob_proto::v1::{Failure, Outcome, RunCommand, RunResult};
-use clawjob_scheduler::model::{
-    job::JobSpec,
-    retry::RetryPolicy,
-    run::{RunExtra, RunState},
+use clawjob_scheduler::{
+    model::{
+        job::JobSpec,
+        retry::RetryPolicy,
+        run::{RunExtra, RunState},
+        schedule::{Schedule, Trigger},
+    },
+    store::ops::{EndAnswer, EndRun},
 };
 
 use crate::world::{Act, World, at};
@@ -32,6 +36,34 @@ async fn attempts_begin_after_a_growing_wait_and_the_last_one_decides() {
         .map(|e| (e.at - at("2026-06-10T12:00:00Z")).num_seconds())
         .collect();
     assert_eq!(began, [0, 10, 40, 130]);
+}
+
+#[tokio::test]
+async fn a_delay_counts_on_from_a_run_that_was_canceled_while_it_waited_for_its_retry() {
+    let mut world = World::new(at("2026-06-10T12:00:00Z")).await;
+    let retry = RetryPolicy {
+        max_attempts: 3,
+        initial_backoff: Duration::from_secs(300),
+        jitter: 0.0,
+        ..RetryPolicy::default()
+    };
+    let delay =
+        Schedule { trigger: Trigger::Delay(Duration::from_secs(60)), ..Schedule::default() };
+    let job =
+        world.job("delay", JobSpec { schedules: vec![delay], retry, ..JobSpec::default() }).await;
+    world.worker("one", 4, Box::new(|_, _| Act::fail(TimeDelta::zero(), "NO_LUCK"))).await;
+    world.pass(TimeDelta::seconds(90)).await;
+    let runs = world.runs_of(&job).await;
+    let [run] = &runs[..] else { panic!("{} runs", runs.len()) };
+    assert_eq!(run.run.state, RunState::RetryWait);
+    let end = EndRun::unheard(&run.run, RunState::Canceled, "not wanted".to_owned());
+    let ended = world.store.end_runs(&[end], world.now()).await.expect("ended");
+    assert_eq!(ended, [EndAnswer::Ended(job.id)]);
+    world.store.tell_owners(&[(run.run.id, Some(job.partition))]).await.expect("told");
+    world.pass(TimeDelta::seconds(80)).await;
+    let states: Vec<_> = world.runs_of(&job).await.iter().map(|run| run.run.state).collect();
+    assert_eq!(states, [RunState::Canceled, RunState::RetryWait]);
+    assert_eq!(world.ledger[&run.run.id].len(), 1, "it is not executed again");
 }
 
 fn failing(code: &str, change: impl FnOnce(&mut Failure)) -> Act {

@@ -84,7 +84,19 @@ async fn what_passed_during_a_long_pause_is_neither_made_up_for_nor_recorded() {
 
 #[tokio::test]
 async fn a_pause_with_an_end_lets_the_fire_time_at_its_end_run() {
-    let mut world = World::new(at("2026-06-10T08:00:00Z")).await;
+    runs_at_the_end_of_its_pause(World::new(at("2026-06-10T08:00:00Z")).await).await;
+}
+
+/// Ended pauses are looked for every two seconds: here a second after the end of this one, up to
+/// which the owner has served everything.
+#[tokio::test]
+async fn a_pause_that_is_seen_to_end_a_second_late_lets_the_fire_time_at_its_end_run() {
+    let mut world = World::new(at("2026-06-10T08:59:01Z")).await;
+    world.step_max = TimeDelta::milliseconds(250);
+    runs_at_the_end_of_its_pause(world).await;
+}
+
+async fn runs_at_the_end_of_its_pause(mut world: World) {
     world.steady("one", 9, TimeDelta::zero()).await;
     let daily = world.job("daily", spec(cron("0 9 * * *", ""))).await;
     let often = world.job("often", spec(every(1))).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clawjob_proto::v1::{
-    Heartbeat, LogChunk, LogRecord, Outcome, RunResult, session_request::Frame as Up,
+    Heartbeat, LogChunk, LogRecord, Outcome, RunCommand, RunResult, session_request::Frame as Up,
 };
 use clawjob_scheduler::{
     clock::Clock as _,
@@ -13,11 +13,12 @@ use clawjob_scheduler::{
         ids::{AttemptRef, RunId},
         job::{JobSpec, LostPolicy, OverlapPolicy},
         log::LogLevel,
+        retry::RetryPolicy,
         run::{RunExtra, RunState},
     },
     store::{
         StoreError,
-        ops::{LogQuery, Retention},
+        ops::{JobChange, LogQuery, Retention},
     },
 };
 
@@ -100,6 +101,40 @@ async fn r46_the_run_of_a_dead_executor_is_lost_and_the_next_tick_runs() {
     let failure = world.run(runs[0].run.id).await.failure.expect("a reason");
     assert_eq!(failure.code, "EXECUTOR_LOST");
     assert!(world.board.runs_on(job.app, &"dies".into()).is_empty());
+}
+
+#[tokio::test]
+async fn the_runs_of_a_deleted_job_go_on_after_a_restart_as_those_of_any_other() {
+    let mut world = settled_world().await;
+    let spec = JobSpec { lost_policy: LostPolicy::Fail, ..JobSpec::default() };
+    let dies = world.job("dies", spec).await;
+    let retry = RetryPolicy {
+        max_attempts: 2,
+        initial_backoff: Duration::from_secs(120),
+        jitter: 0.0,
+        ..RetryPolicy::default()
+    };
+    let fails = world.job("fails", JobSpec { retry, ..JobSpec::default() }).await;
+    let script = |command: &RunCommand, _| match command.job.ends_with("/fails") {
+        true => Act::fail(TimeDelta::seconds(1), "NO_LUCK"),
+        false => Act::Forever,
+    };
+    world.worker("one", 4, Box::new(script)).await;
+    let (lost, failed) = (
+        world.trigger(&dies, RunExtra::default()).await,
+        world.trigger(&fails, RunExtra::default()).await,
+    );
+    world.pass(TimeDelta::seconds(10)).await;
+    for job in [&dies, &fails] {
+        let delete = JobChange { delete: true, drop_due: true, ..JobChange::by("test") };
+        let none = Box::new(|_: &_| Vec::new());
+        world.store.change_job(job.id, &delete, none, world.now()).await.expect("deleted");
+    }
+    world.restart();
+    world.steady("other", 4, TimeDelta::seconds(1)).await;
+    world.pass(TimeDelta::seconds(180)).await;
+    assert_eq!(world.run(lost).await.run.state, RunState::Lost);
+    assert_eq!(world.run(failed).await.run.state, RunState::Succeeded);
 }
 
 #[tokio::test]

@@ -85,6 +85,20 @@ async fn x25_a_timeout_holds_when_the_executor_hangs_or_is_gone() {
 }
 
 #[tokio::test]
+async fn a_timeout_counts_from_when_the_run_came_however_long_its_writing_took() {
+    let mut world = world().await;
+    let job = world.job("late", limited(10, 5)).await;
+    world.worker("one", 2, Box::new(|_, _| Act::succeed(SECOND * 6))).await;
+    world.settle().await;
+    let run = world.trigger(&job, RunExtra::default()).await;
+    let clock = world.clock.clone();
+    world.flaky.meanwhile("dispatch", async move { clock.advance(Duration::from_secs(20)) });
+    world.pass(TimeDelta::seconds(40)).await;
+    assert_eq!(world.run(run).await.run.state, RunState::Succeeded);
+    assert_eq!(world.ledger[&run].len(), 1);
+}
+
+#[tokio::test]
 async fn a_timeout_counts_from_each_attempt_and_is_retried_as_a_failure() {
     let mut world = world().await;
     let retry = RetryPolicy {

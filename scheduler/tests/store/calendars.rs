@@ -135,7 +135,8 @@ pub(crate) async fn a_changed_calendar_plans_its_jobs_anew_and_no_others(f: &Fix
         let mut plan =
             Plan { advances: vec![advance(&f.partition(job.partition).await)], ..Plan::default() };
         plan.advances[0].planned_until = at(35);
-        plan.runs = vec![super::fixture::fire(job, at(10)), super::fixture::fire(job, at(20))];
+        f.store.plan(&plan, at(1)).await.expect("moved");
+        plan.runs = [10, 20].map(|s| super::fixture::fire(job, at(s)).into()).into();
         f.store.plan(&plan, at(1)).await.expect("planned");
     }
     let before = [f.partition(user.partition).await, f.partition(other.partition).await];
@@ -185,7 +186,7 @@ pub(crate) async fn a_calendar_in_use_is_not_deleted(f: &Fixture) {
     let user = job(f, "a", including(name)).await.expect("made");
     let gone = job(f, "b", including(name)).await.expect("made");
     let refused = f.store.delete_calendar(days.id).await;
-    assert_eq!(refused, Err(StoreError::Conflict("2 jobs use it".to_owned())));
+    assert_eq!(refused, Err(StoreError::Conflict("it is used by 2 jobs".to_owned())));
     let none = || Box::new(|_: &ReplanInput| Vec::new());
     let plain = JobSpec { handler: "h".to_owned(), ..JobSpec::default() };
     f.store.change_job(user.id, &edit(plain), none(), at(1)).await.expect("changed");

@@ -15,7 +15,7 @@ pub(crate) async fn a_dispatch_writes_executor_session_and_the_next_fence(f: &Fi
     let queued = f.planned(&job, at(10)).await;
     f.store.explain_waiting(&[(queued.run, "no slot".to_owned())]).await.expect("explained");
     let mut batch = to_e1(queued);
-    batch.rows[0].session_epoch = 7;
+    batch.rows[0].to.session_epoch = 7;
     let sent = f.store.dispatch(&batch, at(11)).await.expect("a dispatch");
     assert_eq!(sent, [AttemptRef { fence: 1, ..queued }]);
     let run = f.open(queued.run).await;

@@ -170,6 +170,18 @@ pub(crate) async fn answers_come_in_the_order_of_the_requests(f: &Fixture) {
     assert_eq!(f.store.end_runs(&ends, at(40)).await.expect("answers"), expected);
 }
 
+pub(crate) async fn a_planned_run_that_was_missed_stands_for_a_gap_of_one(f: &Fixture) {
+    let job = f.job("a").await;
+    for (fire, missed) in [(10, true), (20, false)] {
+        let queued = f.planned(&job, at(fire)).await;
+        let end = EndRun { missed, ..EndRun::skip(queued, "why".to_owned()) };
+        f.store.end_runs(&[end], at(30)).await.expect("skipped");
+        let record = f.store.get_run(queued.run).await.expect("the run");
+        let gap = if missed { (1, Some(at(fire))) } else { (0, None) };
+        assert_eq!((record.missed_count, record.missed_until), gap);
+    }
+}
+
 pub(crate) async fn what_a_late_result_said_is_kept_with_its_attempt(f: &Fixture) {
     let sent = f.run_in("a", RunState::Dispatched).await;
     lose(f, sent).await;

@@ -8,11 +8,11 @@ use clawjob_scheduler::{
     },
     store::{
         StoreError,
-        ops::{Claim, Claimed, ExecutorQuery},
+        ops::{Claim, Claimed, ExecutorQuery, FORGOTTEN_MAX},
     },
 };
 
-use super::fixture::{Fixture, at, ending};
+use super::fixture::{Fixture, at, ending, on};
 
 /// A claim of process `instance` for executor `e1`, made at a time when whoever was seen within the
 /// last ten seconds is alive.
@@ -214,4 +214,43 @@ pub(crate) async fn an_executor_is_forgotten_once_nothing_refers_to_it(f: &Fixtu
     f.store.delete_executor(f.app.id, "e1").await.expect("forgotten");
     let gone = f.store.get_executor(f.app.id, "e1").await;
     assert!(matches!(gone, Err(StoreError::NotFound(_))), "{gone:?}");
+}
+
+pub(crate) async fn an_app_that_has_all_its_executors_forgets_those_gone_for_longest(f: &Fixture) {
+    const HOUR: i64 = 3600;
+    let executor = async |name: &str| {
+        let claim = Claim { name: name.to_owned(), ..claim(f, "p", &[], 1) };
+        f.store.claim_executor(&claim, at(1)).await.expect("claimed").executor
+    };
+    let names = ["busy", "connected", "cordoned", "first", "second", "third"];
+    let room = async |max, now| f.store.room_for_executors(f.app.id, max, at(now)).await;
+    for (name, gone_at) in names.into_iter().zip([2, 0, 2, 10, 20, 30]) {
+        let row = executor(name).await;
+        if gone_at > 0 {
+            f.store
+                .end_session(row.row, row.session_epoch, false, at(gone_at))
+                .await
+                .expect("ended");
+        }
+    }
+    f.store.cordon_executor(f.app.id, "cordoned", Some("why")).await.expect("cordoned");
+    let run = f.run_in("a", RunState::Queued).await;
+    f.store.dispatch(&on("busy", run), at(11)).await.expect("sent");
+    assert_eq!(room(8, HOUR + 100).await.expect("counted"), 2);
+    // None is gone for an hour yet.
+    assert_eq!(room(6, HOUR).await.expect("counted"), 0);
+    assert_eq!(room(6, HOUR + 25).await.expect("counted"), 2);
+    let query = ExecutorQuery { apps: None, out_of_contact: false, after: None, limit: 10 };
+    let known = f.store.list_executors(&query).await.expect("listed");
+    let known: Vec<&str> = known.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(known, ["busy", "connected", "cordoned", "third"]);
+    assert_eq!(room(4, 2 * HOUR).await.expect("counted"), 1);
+    assert_eq!(room(3, 2 * HOUR).await.expect("counted"), 0, "the others may not be forgotten");
+
+    for n in 0..=FORGOTTEN_MAX {
+        let row = executor(&format!("n{n}")).await;
+        f.store.end_session(row.row, row.session_epoch, true, at(50)).await.expect("ended");
+    }
+    let max = 3 + 1 + FORGOTTEN_MAX;
+    assert_eq!(room(max, 2 * HOUR).await.expect("counted"), FORGOTTEN_MAX, "some at a time");
 }

@@ -97,7 +97,8 @@ impl Fixture {
 
     /// What an owner that is up to date plans for the jobs.
     pub(crate) async fn plan_of(&self, runs: &[NewRun]) -> Plan {
-        let mut plan = Plan { runs: runs.to_vec(), ..Plan::default() };
+        let rows = runs.iter().cloned().map(PlanRow::from).collect();
+        let mut plan = Plan { runs: rows, ..Plan::default() };
         for run in runs {
             let row = self.partition(run.job.partition()).await;
             if plan.advances.iter().all(|advance| advance.partition != row.id) {
@@ -219,7 +220,8 @@ pub(crate) fn to_e1(attempt: AttemptRef) -> Dispatch {
 
 /// A dispatch of one run to an executor, session 1.
 pub(crate) fn on(executor: &str, attempt: AttemptRef) -> Dispatch {
-    let row = DispatchRow { attempt, executor: executor.into(), session_epoch: 1 };
+    let row =
+        DispatchRow { attempt, to: Addressee { executor: executor.into(), session_epoch: 1 } };
     Dispatch { rows: vec![row], uses: Vec::new() }
 }
 
@@ -292,5 +294,6 @@ pub(crate) fn ending(attempt: AttemptRef, to: RunState) -> EndRun {
         output: None,
         output_truncated: false,
         message: String::new(),
+        missed: false,
     }
 }

@@ -1,11 +1,14 @@
 //! Jobs: made, changed and planned anew in one step; runs by hand.
 
+use std::time::Duration;
+
 use chrono::TimeDelta;
 use clawjob_scheduler::{
     model::{
         ids::{JobId, RunId},
         job::{Job, JobSpec, JobState},
         run::{NewRun, RunExtra, RunState, TriggerKind},
+        schedule::{Schedule, Trigger},
     },
     store::{
         StoreError,
@@ -13,7 +16,7 @@ use clawjob_scheduler::{
     },
 };
 
-use super::fixture::{Fixture, at, fire};
+use super::fixture::{Fixture, at, ending, fire};
 
 fn new(f: &Fixture, name: &str) -> NewJob {
     NewJob {
@@ -202,10 +205,34 @@ pub(crate) async fn a_restarted_schedule_forgets_what_it_missed(f: &Fixture) {
     assert_eq!((after.effective_from, after.created_at), (at(9), at(0)));
 }
 
+/// The owner is about to serve them, and knows of the change only afterwards.
+pub(crate) async fn a_change_leaves_no_fire_time_that_has_come_without_a_row(f: &Fixture) {
+    let second = Trigger::Interval(Duration::from_secs(1));
+    let schedules = vec![Schedule { trigger: second, ..Schedule::default() }];
+    let spec = JobSpec { handler: "h".to_owned(), schedules, ..JobSpec::default() };
+    let asked = NewJob { spec: spec.clone(), ..new(f, "a") };
+    let job = f.store.create_job(&asked, no_runs(), at(0)).await.expect("a job");
+    let slower = JobChange { spec: Some(spec), restart_schedule: true, ..change() };
+    f.store.change_job(job.id, &slower, no_runs(), at(2)).await.expect("changed");
+    assert_eq!(open_ids(f, job.id).await, ids(&job, &[1, 2]));
+    assert_eq!(f.open(ids(&job, &[1])[0]).await.revision, job.revision, "they are of before");
+    let pause = JobChange {
+        state: Some((JobState::Paused, None, String::new())),
+        drop_due: true,
+        ..change()
+    };
+    f.store.change_job(job.id, &pause, no_runs(), at(4)).await.expect("paused");
+    assert_eq!(open_ids(f, job.id).await, []);
+    for run in ids(&job, &[1, 2, 3, 4]) {
+        let skipped = f.store.get_run(run).await.expect("a row").run;
+        assert_eq!((skipped.state, skipped.message.contains("paused")), (RunState::Skipped, true));
+    }
+}
+
 pub(crate) async fn a_run_that_has_ended_is_not_planned_anew(f: &Fixture) {
     let job = f.job("a").await;
     let sent = f.dispatched(f.planned(&job, at(10)).await).await;
-    let end = super::fixture::ending(sent, RunState::Succeeded);
+    let end = ending(sent, RunState::Succeeded);
     f.store.end_runs(&[end], at(12)).await.expect("ended");
     // Another node's clock may be behind: for it the fire time lies ahead.
     f.store.change_job(job.id, &change(), runs_at(&[10]), at(9)).await.expect("changed");
@@ -225,6 +252,17 @@ pub(crate) async fn owners_load_what_changed(f: &Fixture) {
         changed.iter().map(|job| (job.id, job.deleted)).collect::<Vec<_>>(),
         [(job.id, true)]
     );
+    assert_eq!(f.store.load_jobs(&[(job.partition, 0)]).await.expect("jobs"), []);
+}
+
+pub(crate) async fn an_owner_loads_a_deleted_job_as_long_as_it_has_open_runs(f: &Fixture) {
+    let sent = f.run_in("a", RunState::Dispatched).await;
+    let job = f.store.get_job("shop", "a").await.expect("found");
+    let delete = JobChange { delete: true, drop_due: true, ..change() };
+    f.store.change_job(job.id, &delete, no_runs(), at(13)).await.expect("deleted");
+    let all = f.store.load_jobs(&[(job.partition, 0)]).await.expect("jobs");
+    assert_eq!(all.iter().map(|job| (job.id, job.deleted)).collect::<Vec<_>>(), [(job.id, true)]);
+    f.store.end_runs(&[ending(sent, RunState::Succeeded)], at(14)).await.expect("ended");
     assert_eq!(f.store.load_jobs(&[(job.partition, 0)]).await.expect("jobs"), []);
 }
 

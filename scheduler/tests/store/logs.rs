@@ -10,7 +10,7 @@ use clawjob_scheduler::{
     },
     store::{
         StoreError,
-        log_chunk::{ATTEMPT_LOG_BYTES_MAX, LOG_PAGE_BYTES_MAX, SEAM},
+        log_chunk::{ATTEMPT_LOG_BYTES_MAX, CHUNK_DROPPED_MAX, LOG_PAGE_BYTES_MAX, SEAM},
         ops::{EndRun, LogAppend, LogPage, LogQuery},
     },
 };
@@ -306,6 +306,20 @@ pub(crate) async fn a_log_may_go_on_with_nothing_but_what_was_dropped(f: &Fixtur
     let (page, one, eight) = (list(f, first.run).await, record(1).message, record(8).message);
     assert_eq!(said(&page), [(1, &*one), (2, SEAM), (10, &*eight)]);
     assert_eq!(page.dropped, 7);
+}
+
+pub(crate) async fn counts_of_dropped_records_end_where_a_log_can_still_be_read(f: &Fixture) {
+    let running = f.run_in("a", RunState::Running).await;
+    for seq in 1..=3 {
+        let many = LogAppend { dropped: u64::MAX, ..chunk(running, seq..=seq) };
+        let more = LogAppend { records: Vec::new(), ..many.clone() };
+        f.store.append_logs(&[many, more.clone(), more.clone()], at(20)).await.expect("stored");
+        f.store.append_logs(&[more], at(21)).await.expect("counted");
+    }
+    let page = list(f, running.run).await;
+    assert_eq!((page.records.len(), page.dropped), (3, 3 * CHUNK_DROPPED_MAX));
+    let record = f.store.get_run(running.run).await.expect("the run");
+    assert_eq!(record.attempts[0].log_dropped, page.dropped);
 }
 
 pub(crate) async fn a_log_begun_before_dispatches_were_told_apart_goes_on(f: &Fixture) {

@@ -1,24 +1,30 @@
 //! Planning: each fire time becomes one row, whoever plans it how often.
 
+use std::sync::Arc;
+
 use chrono::TimeDelta;
 use clawjob_scheduler::{
     model::{
         ids::RunId,
         job::Job,
+        route::Use,
         run::{RunState, Skip, TriggerKind},
     },
-    store::ops::{EndAnswer, Plan, Planned, RunScope},
+    store::ops::{Addressee, EndAnswer, Plan, Planned, RunScope},
 };
 
 use super::fixture::{Fixture, advance, at, differ, ending, fire};
 
-pub(crate) async fn a_plan_inserts_runs_and_moves_its_partition(f: &Fixture) {
+pub(crate) async fn a_plan_inserts_runs_and_one_without_moves_its_partition(f: &Fixture) {
     let job = f.job("a").await;
     let before = f.partition(job.partition).await;
     let runs = [fire(&job, at(10)), fire(&job, at(20))];
     let planned = f.store.plan(&f.plan_of(&runs).await, at(1)).await.expect("a plan");
     let inserted = vec![runs[0].id, runs[1].id];
     assert_eq!(planned, Planned { advanced: vec![job.partition], inserted: inserted.clone() });
+    assert_eq!(f.partition(job.partition).await, before, "runs tell of themselves");
+    let moves = Plan { advances: vec![advance(&before)], ..Plan::default() };
+    f.store.plan(&moves, at(1)).await.expect("a plan");
     let after = f.partition(job.partition).await;
     assert_eq!(after.planned_until, before.planned_until + TimeDelta::seconds(10));
     assert_eq!(after.served_until, before.served_until + TimeDelta::seconds(5));
@@ -35,6 +41,27 @@ pub(crate) async fn a_plan_inserts_runs_and_moves_its_partition(f: &Fixture) {
     assert_eq!((run.fire_at, run.due_at, run.created_at), (at(10), at(10), at(1)));
     assert_eq!((run.job, run.app, run.partition), (job.id, job.app, job.partition));
     assert_eq!(run.trigger, TriggerKind::Schedule);
+}
+
+pub(crate) async fn a_plan_inserts_runs_as_sent_where_they_have_an_addressee(f: &Fixture) {
+    let job = f.job("a").await;
+    let mut plan = f.plan_of(&[fire(&job, at(10)), fire(&job, at(20))]).await;
+    plan.runs[1].to = Some(Addressee { executor: "e1".into(), session_epoch: 7 });
+    let uses = Arc::new(vec![Use { row: 7, count: 1, last: 1 }]);
+    plan.uses = vec![(job.id, uses.clone())];
+    let ids: Vec<RunId> = plan.runs.iter().map(|row| row.run.id).collect();
+    assert_eq!(f.store.plan(&plan, at(21)).await.expect("a plan").inserted, ids);
+    let waits = f.open(ids[0]).await;
+    assert_eq!((waits.state, waits.fence, waits.executor), (RunState::Queued, 0, None));
+    let sent = f.open(ids[1]).await;
+    assert_eq!((sent.state, sent.attempt, sent.fence), (RunState::Dispatched, 1, 1));
+    assert_eq!((sent.executor.as_deref(), sent.session_epoch), (Some("e1"), 7));
+    assert_eq!((sent.created_at, sent.dispatched_at), (at(21), Some(at(21))));
+    assert_eq!(f.store.load_uses(&[job.id]).await.expect("uses"), [(job.id, uses)]);
+    let acks = [f.ack(sent.attempt_ref(), at(22))];
+    assert_eq!(f.store.ack_runs(&acks).await.expect("an ack"), [sent.attempt_ref()]);
+    // Whoever would send it once more meets the row.
+    assert_eq!(f.store.plan(&plan, at(23)).await.expect("a plan").inserted, []);
 }
 
 pub(crate) async fn planning_twice_inserts_once(f: &Fixture) {
@@ -67,7 +94,7 @@ pub(crate) async fn a_plan_of_an_earlier_owner_changes_nothing(f: &Fixture) {
     let taken = f.store.take_partitions("n2", &[job.partition], at(1)).await.expect("taken");
     assert_eq!(f.store.plan(&stale, at(2)).await.expect("a plan"), Planned::default());
     assert_eq!(f.partition(job.partition).await, taken[0]);
-    assert_eq!(f.store.open_runs(&[stale.runs[0].id]).await.expect("runs"), []);
+    assert_eq!(f.store.open_runs(&[stale.runs[0].run.id]).await.expect("runs"), []);
 }
 
 pub(crate) async fn a_plan_with_old_jobs_changes_nothing(f: &Fixture) {
@@ -78,7 +105,7 @@ pub(crate) async fn a_plan_with_old_jobs_changes_nothing(f: &Fixture) {
     let before = f.partition(job.partition).await;
     assert_eq!(f.store.plan(&old, at(2)).await.expect("a plan"), Planned::default());
     assert_eq!(f.partition(job.partition).await, before);
-    assert_eq!(f.store.open_runs(&[old.runs[0].id]).await.expect("runs"), []);
+    assert_eq!(f.store.open_runs(&[old.runs[0].run.id]).await.expect("runs"), []);
     f.store.get_run(old.skips[0].id).await.expect_err("the skip was refused, too");
 }
 
@@ -106,7 +133,7 @@ pub(crate) async fn a_stale_partition_leaves_the_others_their_plan(f: &Fixture) 
 pub(crate) async fn a_run_outside_the_plan_s_partitions_is_refused(f: &Fixture) {
     let (one, other) = two_jobs(f).await;
     let mut plan = f.plan_of(&[fire(&one, at(10))]).await;
-    plan.runs.push(fire(&other, at(10)));
+    plan.runs.push(fire(&other, at(10)).into());
     let planned = f.store.plan(&plan, at(1)).await.expect("a plan");
     assert_eq!(planned.inserted, [RunId::scheduled(one.id, at(10))]);
 }
@@ -128,7 +155,7 @@ pub(crate) async fn a_skip_is_a_row_that_nobody_plans_again(f: &Fixture) {
     let job = f.job("a").await;
     let row = f.partition(job.partition).await;
     let skips = vec![skip(&job, 10)];
-    let plan = Plan { advances: vec![advance(&row)], runs: Vec::new(), skips: skips.clone() };
+    let plan = Plan { advances: vec![advance(&row)], skips: skips.clone(), ..Plan::default() };
     for _ in 0..2 {
         let planned = f.store.plan(&plan, at(50)).await.expect("a plan");
         assert_eq!(planned, Planned { advanced: vec![job.partition], inserted: Vec::new() });
@@ -148,7 +175,7 @@ pub(crate) async fn a_skip_leaves_a_run_that_was_planned(f: &Fixture) {
     let attempt = f.planned(&job, at(10)).await;
     let row = f.partition(job.partition).await;
     let skips = vec![skip(&job, 10)];
-    let plan = Plan { advances: vec![advance(&row)], runs: Vec::new(), skips };
+    let plan = Plan { advances: vec![advance(&row)], skips, ..Plan::default() };
     f.store.plan(&plan, at(50)).await.expect("a plan");
     assert_eq!(f.open(attempt.run).await.state, RunState::Queued);
     let record = f.store.get_run(attempt.run).await.expect("the run");

@@ -182,6 +182,33 @@ pub(crate) async fn a_run_given_back_twice_then_retried_shows_each_executor(f: &
     assert_eq!(told(&record)[3..], [(2, "e1", None, None)]);
 }
 
+pub(crate) async fn a_late_result_is_noted_with_the_one_dispatch_that_it_is_of(f: &Fixture) {
+    let mut sent = vec![f.run_in("a", RunState::Running).await];
+    for time in [20, 40] {
+        f.store.put_back(&[begun(*sent.last().expect("some"))], at(time)).await.expect("back");
+        let waits = f.open(sent[0].run).await.attempt_ref();
+        sent.extend(f.store.dispatch(&on("e1", waits), at(time + 11)).await.expect("sent"));
+    }
+    f.store.end_runs(&[ending(sent[2], RunState::Lost)], at(60)).await.expect("lost");
+    let mut said = [None; 3];
+    for (at, outcome) in [Outcome::Succeeded, Outcome::Failed, Outcome::Canceled].iter().enumerate()
+    {
+        let late = LateResult { attempt: sent[at], by: f.e1(), outcome: *outcome };
+        f.store.record_late(&[late]).await.expect("noted");
+        said[at] = Some(*outcome);
+        let record = f.store.get_run(sent[0].run).await.expect("the run");
+        let late: Vec<_> = record.attempts.iter().map(|one| one.late_outcome).collect();
+        assert_eq!(late, said);
+    }
+    // Told under a fence before, it is of the first dispatch from there on.
+    let before = AttemptRef { fence: sent[0].fence - 1, ..sent[0] };
+    let late = LateResult { attempt: before, by: f.e1(), outcome: Outcome::TimedOut };
+    f.store.record_late(&[late]).await.expect("noted");
+    let record = f.store.get_run(sent[0].run).await.expect("the run");
+    let late: Vec<_> = record.attempts.iter().map(|one| one.late_outcome).collect();
+    assert_eq!(late, [Some(Outcome::TimedOut), said[1], said[2]]);
+}
+
 pub(crate) async fn a_run_canceled_after_its_executor_stopped_shows_no_other_attempt(f: &Fixture) {
     let sent = f.run_in("a", RunState::Running).await;
     f.store.put_back(&[begun(sent)], at(20)).await.expect("back");

@@ -11,7 +11,7 @@ use clawjob_scheduler::{
         route::{RouteCursor, Use},
         run::{RunExtra, RunState},
     },
-    store::ops::{Claim, Dispatch, DispatchRow, EndRun, NewRun},
+    store::ops::{Addressee, Claim, Dispatch, DispatchRow, EndRun, NewRun},
 };
 
 use super::fixture::{Fixture, at, ending, fire, retry_later, to_e1};
@@ -65,8 +65,7 @@ async fn registered(f: &Fixture, name: &str) -> u64 {
 async fn send(f: &Fixture, runs: &[(AttemptRef, &str)], second: i64) -> Vec<AttemptRef> {
     let row = |(attempt, name): &(AttemptRef, &str)| DispatchRow {
         attempt: *attempt,
-        executor: (*name).into(),
-        session_epoch: 1,
+        to: Addressee { executor: (*name).into(), session_epoch: 1 },
     };
     let batch = Dispatch { rows: runs.iter().map(row).collect(), uses: Vec::new() };
     let sent = f.store.dispatch(&batch, at(second)).await.expect("a dispatch");

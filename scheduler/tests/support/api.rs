@@ -25,7 +25,10 @@ use clawjob_scheduler::{
     },
     store::{
         SharedStore,
-        ops::{Ack, Advance, AttemptEnd, Dispatch, DispatchRow, EndAnswer, EndRun, Plan, StateSet},
+        ops::{
+            Ack, Addressee, Advance, AttemptEnd, Dispatch, DispatchRow, EndAnswer, EndRun, Plan,
+            StateSet,
+        },
         sqlite::SqliteStore,
     },
 };
@@ -108,7 +111,8 @@ impl World {
         let id = run_id(run);
         let open = self.store.open_runs(&[id]).await.expect("reads");
         let attempt = open.first().expect("open").attempt_ref();
-        let row = DispatchRow { attempt, executor: "host-1".into(), session_epoch: 1 };
+        let row =
+            DispatchRow { attempt, to: Addressee { executor: "host-1".into(), session_epoch: 1 } };
         let batch = Dispatch { rows: vec![row], uses: Vec::new() };
         let sent = self.store.dispatch(&batch, self.now()).await.expect("dispatches");
         let attempt = *sent.first().expect("sent");
@@ -128,6 +132,7 @@ impl World {
             output: None,
             output_truncated: false,
             message: String::new(),
+            missed: false,
         };
         let answers = self.store.end_runs(&[end], self.now()).await.expect("ends");
         assert!(matches!(answers[..], [EndAnswer::Ended(_)]), "{answers:?}");
@@ -151,6 +156,12 @@ pub fn every(seconds: i64) -> pb::Job {
 
 pub fn caller(grants: &[(&str, Role)]) -> Caller {
     Caller::new(Arc::new(token(grants)))
+}
+
+/// An admin whose token has a display name.
+pub fn called(display_name: &str) -> Caller {
+    let token = token(&[("*", Role::Admin)]);
+    Caller::new(Arc::new(Token { display_name: display_name.to_owned(), ..token }))
 }
 
 /// The token of all callers.

@@ -38,6 +38,7 @@ use clawjob_scheduler::{
         schedules::{Backfill, Backfilled, CalendarQuery, NewCalendar, ReplanEach},
     },
 };
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
@@ -48,6 +49,8 @@ pub struct Flaky {
     deaf: AtomicBool,
     failing: Mutex<&'static str>,
     damaged: AtomicU64,
+    fresh: Mutex<BTreeSet<RunId>>,
+    meanwhile: Mutex<Option<(&'static str, BoxFuture<'static, ()>)>>,
 }
 
 impl Flaky {
@@ -55,7 +58,8 @@ impl Flaky {
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
         let (down, deaf) = (AtomicBool::new(false), AtomicBool::new(false));
         let (failing, damaged) = (Mutex::default(), AtomicU64::new(0));
-        Arc::new(Self { inner, down, deaf, failing, damaged })
+        let (fresh, meanwhile) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { inner, down, deaf, failing, damaged, fresh, meanwhile })
     }
 
     /// Every operation fails from now on, or works again.
@@ -73,9 +77,33 @@ impl Flaky {
         self.deaf.store(true, Ordering::Relaxed);
     }
 
+    /// Something happens once, while the caller of this operation waits for its answer.
+    pub fn meanwhile(
+        &self,
+        operation: &'static str,
+        happens: impl Future<Output = ()> + Send + 'static,
+    ) {
+        *self.meanwhile.lock() = Some((operation, Box::pin(happens)));
+    }
+
     /// Ends of runs up to this event can't be settled.
     pub fn damage_ends_up_to(&self, seq: u64) {
         self.damaged.store(seq, Ordering::Relaxed);
+    }
+
+    /// Runs that were to be inserted without a look at whether they have ended.
+    pub fn fresh(&self) -> BTreeSet<RunId> {
+        self.fresh.lock().clone()
+    }
+
+    async fn let_happen(&self, operation: &str) {
+        let happens = {
+            let mut meanwhile = self.meanwhile.lock();
+            meanwhile.take_if(|(awaited, _)| *awaited == operation)
+        };
+        if let Some((_, happens)) = happens {
+            happens.await;
+        }
     }
 
     fn answer<T>(&self, operation: &str, answer: Result<T>) -> Result<T> {
@@ -101,6 +129,7 @@ macro_rules! forward {
 
             $(async fn $name(&self $(, $arg: $ty)*) -> $ret {
                 self.check(stringify!($name))?;
+                self.let_happen(stringify!($name)).await;
                 let answer = self.inner.$name($($arg),*).await;
                 self.answer(stringify!($name), answer)
             })*
@@ -157,6 +186,14 @@ forward! {
             self.inner.close().await;
         }
 
+        async fn plan(&self, plan: &Plan, now: DateTime<Utc>) -> Result<Planned> {
+            self.check("plan")?;
+            if plan.fresh {
+                self.fresh.lock().extend(plan.runs.iter().map(|row| row.run.id));
+            }
+            self.inner.plan(plan, now).await
+        }
+
         async fn settle_ends(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<Settled> {
             self.check("settle_ends")?;
             let damaged = self.damaged.load(Ordering::Relaxed);
@@ -180,7 +217,6 @@ forward! {
     async fn still_open(&self, runs: &[RunId]) -> Result<Vec<RunId>>;
     async fn last_ends(&self, jobs: &[JobId]) -> Result<Vec<(JobId, DateTime<Utc>)>>;
     async fn show_next_fires(&self, next: &[(JobId, Option<DateTime<Utc>>)]) -> Result<()>;
-    async fn plan(&self, plan: &Plan, now: DateTime<Utc>) -> Result<Planned>;
     async fn dispatch(&self, batch: &Dispatch, now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
     async fn wake_retries(&self, runs: &[AttemptRef], now: DateTime<Utc>) -> Result<Vec<AttemptRef>>;
     async fn ack_runs(&self, acks: &[Ack]) -> Result<Vec<AttemptRef>>;
@@ -196,6 +232,7 @@ forward! {
     async fn append_logs(&self, chunks: &[LogAppend], now: DateTime<Utc>) -> Result<Vec<u64>>;
     async fn list_logs(&self, query: &LogQuery) -> Result<LogPage>;
     async fn claim_executor(&self, claim: &Claim, now: DateTime<Utc>) -> Result<Claimed>;
+    async fn room_for_executors(&self, app: AppId, max: u32, now: DateTime<Utc>) -> Result<u32>;
     async fn touch_executors(&self, seen: &[(i64, u64)], now: DateTime<Utc>) -> Result<()>;
     async fn end_session(&self, row: i64, epoch: u64, left: bool, now: DateTime<Utc>) -> Result<()>;
     async fn end_sessions_of(&self, node: &str, now: DateTime<Utc>) -> Result<u64>;

@@ -213,7 +213,8 @@ fn start(store: &SharedStore, clock: &Arc<ManualClock>) -> (Arc<Board>, Arc<Hub>
     );
     let rules =
         LostRules { lost_after: Duration::from_secs(60), takeover_grace: Duration::from_secs(60) };
-    let owner = Owner::new(store.clone(), board.clone(), reach, "node".to_owned(), rules);
+    let (now, node) = (clock.clone(), "node".to_owned());
+    let owner = Owner::new(store.clone(), board.clone(), reach, now, node, rules);
     let raiser = Raiser::new(store.clone(), None);
     let follower = Follower::new(store.clone(), board.clone(), raiser);
     let hints = store.hints();
@@ -414,12 +415,10 @@ impl World {
     }
 
     fn next_event(&self, now: DateTime<Utc>) -> DateTime<Utc> {
-        let plan_ahead = TimeDelta::seconds(4);
-        let plan = self.board.next_fire().map(|fire| fire - plan_ahead);
         let done = self.workers.iter().filter(|worker| !worker.gone);
         let done = done.filter_map(|worker| worker.ends.first_key_value()).map(|(key, _)| key.0);
         let most = now + self.step_max;
-        let events = [plan, self.board.next_wake(), done.min(), Some(most)];
+        let events = [self.board.next_wake(), done.min(), Some(most)];
         let next = events.into_iter().flatten().min().unwrap_or(most);
         next.max(now + TimeDelta::milliseconds(20))
     }

@@ -1,5 +1,5 @@
-//! A step of planning: the earliest fire times are taken from the heap, and each job's next one is
-//! put in.
+//! A batch of fire times on the board: taken from the heap, each job's next one put in, their runs let
+//! in, written and ended.
 
 use std::{hint::black_box, sync::Arc, time::Duration};
 
@@ -8,11 +8,14 @@ use clawjob_scheduler::{
     board::{Adoption, Board},
     model::{
         calendar::Calendars,
-        ids::{AppId, JobId, PARTITION_COUNT, PartitionId},
+        ids::{AppId, JobId, PARTITION_COUNT, PartitionId, RunId},
         job::{Job, JobSpec, JobState},
         schedule::{Schedule, Trigger},
     },
-    store::{OWNER_BATCH_MAX, ops::PartitionRow},
+    store::{
+        OWNER_BATCH_MAX,
+        ops::{PartitionRow, Planned},
+    },
 };
 
 use super::Case;
@@ -22,9 +25,15 @@ const ADOPTED_MAX: i64 = 10_000;
 
 pub(super) fn case(jobs: i64) -> Case {
     let board = board(jobs);
-    let (begin, far) = (DateTime::UNIX_EPOCH, DateTime::UNIX_EPOCH + TimeDelta::days(36_500));
+    let far = DateTime::UNIX_EPOCH + TimeDelta::days(36_500);
     Case::new("tick", move || {
-        black_box(board.plan_step(far, begin, OWNER_BATCH_MAX));
+        board.fall_due(far, OWNER_BATCH_MAX);
+        board.take_due(far, OWNER_BATCH_MAX);
+        let runs: Vec<RunId> = board.unwritten().iter().map(|run| run.id).collect();
+        let advanced = (0..PARTITION_COUNT).map(PartitionId).collect();
+        let planned = Planned { advanced, inserted: runs.clone() };
+        black_box(board.written(&runs, &planned));
+        runs.iter().for_each(|run| board.ended(*run, far));
     })
 }
 

@@ -190,22 +190,23 @@ impl Executor {
             let fire_us = fire.seconds * 1_000_000 + i64::from(fire.nanos) / 1_000;
             self.shared.tally().came(&command.job, fire_us, now);
         }
-        let status = if known { run_ack::Status::Duplicate } else { run_ack::Status::Accepted };
-        let ack = RunAck { r#ref: Some(r#ref.clone()), status: status.into(), ..RunAck::default() };
-        self.send(up, Up::RunAck(ack)).await?;
         let at = Some(prost_types::Timestamp {
             seconds: now / 1_000_000,
             nanos: i32::try_from(now % 1_000_000 * 1_000).unwrap_or(0),
         });
         let result = RunResult {
-            r#ref: Some(r#ref),
+            r#ref: Some(r#ref.clone()),
             outcome: Outcome::Succeeded.into(),
             start_time: at,
             finish_time: at,
             duration: Some(prost_types::Duration { seconds: 0, nanos: 1_000 }),
             ..RunResult::default()
         };
+        // Before anything is sent: where the stream is gone, the next Hello must tell of the run.
         self.unacked.insert(key, result.clone());
+        let status = if known { run_ack::Status::Duplicate } else { run_ack::Status::Accepted };
+        let ack = RunAck { r#ref: Some(r#ref), status: status.into(), ..RunAck::default() };
+        self.send(up, Up::RunAck(ack)).await?;
         self.send(up, Up::Result(result)).await
     }
 

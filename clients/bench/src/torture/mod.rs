@@ -118,8 +118,9 @@ pub async fn run(settings: &Settings) -> Result<Outcome> {
     let (taken_back, words) = witness.faults();
     findings.other.extend(taken_back);
     let lines = table::lines(&evidence, &findings);
-    let gaps = lines.iter().filter(|(_, line)| line.gap_s > GAP_MAX_S);
-    let long = gaps.map(|(fault, line)| format!("nothing fired for {} s: {fault:?}", line.gap_s));
+    let gaps = lines.iter().filter(|(_, line)| line.stood_still_s() > GAP_MAX_S);
+    let long = gaps
+        .map(|(fault, line)| format!("nothing fired for {} s: {fault:?}", line.stood_still_s()));
     findings.other.extend(long);
     table::print(&lines);
     tell(&evidence, &findings, words);

@@ -35,6 +35,14 @@ pub struct Line {
     pub doubled: usize,
 }
 
+impl Line {
+    /// The longest that the schedulers let all stand still, seconds: how long Postgres was away is not
+    /// theirs.
+    pub(super) fn stood_still_s(&self) -> f64 {
+        self.back_s.unwrap_or(self.gap_s)
+    }
+}
+
 /// By kind of fault.
 #[must_use]
 pub(super) fn lines(evidence: &Evidence, findings: &Findings) -> BTreeMap<Fault, Line> {

@@ -4,10 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use chrono::{DateTime, Utc};
 
-use crate::api::status::Violations;
-
-/// First second of year 1 and last of year 9999: what the contract's Timestamp can say.
-const SECONDS: RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+use crate::{api::status::Violations, hub::wire::TIMESTAMP_SECONDS};
 
 /// Reads an instant, cut to whole microseconds as they are stored.
 pub fn instant(
@@ -17,7 +14,7 @@ pub fn instant(
 ) -> Option<DateTime<Utc>> {
     let nanos = u32::try_from(value.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
     let read = nanos
-        .filter(|_| SECONDS.contains(&value.seconds))
+        .filter(|_| TIMESTAMP_SECONDS.contains(&value.seconds))
         .and_then(|nanos| DateTime::from_timestamp(value.seconds, nanos - nanos % 1_000));
     if read.is_none() {
         bad.invalid(field, "is no instant of the years 1 to 9999");
@@ -58,7 +55,7 @@ pub fn plain(value: &prost_types::Duration) -> Option<Duration> {
 /// instant that cannot be said would keep a whole answer from being given as JSON.
 pub fn instant_to_proto(at: DateTime<Utc>) -> prost_types::Timestamp {
     prost_types::Timestamp {
-        seconds: at.timestamp().clamp(*SECONDS.start(), *SECONDS.end()),
+        seconds: at.timestamp().clamp(*TIMESTAMP_SECONDS.start(), *TIMESTAMP_SECONDS.end()),
         nanos: i32::try_from(at.timestamp_subsec_nanos()).unwrap_or(0),
     }
 }

@@ -17,6 +17,9 @@ use crate::{
 /// one older than this means that something is wrong.
 pub(super) const ELSEWHERE_SILENCE_MAX: TimeDelta = TimeDelta::seconds(30);
 
+/// Runs of one executor that are shown with it; `ListRuns` by its name has all.
+const RUNNING_SHOWN_MAX: usize = 10_000;
+
 /// The executor as shown: its row, and what the hub knows when its session is on this node.
 pub(super) fn to_proto(
     row: &Executor,
@@ -62,7 +65,8 @@ pub(super) fn to_proto(
 }
 
 fn running(row: &Executor, live: &LiveExecutor) -> Vec<String> {
-    live.running.iter().map(|attempt| names::run(&row.app_name, attempt.run)).collect()
+    let shown = live.running.iter().take(RUNNING_SHOWN_MAX);
+    shown.map(|attempt| names::run(&row.app_name, attempt.run)).collect()
 }
 
 fn state_of(row: &Executor, live: Option<&LiveExecutor>, now: DateTime<Utc>) -> State {

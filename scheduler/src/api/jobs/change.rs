@@ -18,7 +18,7 @@ use crate::{
 /// Tries of a change whose job is changed by others at the same time.
 pub(super) const TRIES_MAX: usize = 8;
 
-/// Runs that a change plans at most: what its schedules spread, and the seconds planned ahead.
+/// Runs that a change plans at most: what its schedules spread.
 const REPLAN_MAX: usize = validate::SCHEDULES_MAX * (validate::SPREAD_FIRES_MAX + 100);
 
 /// Plans the changed job anew by its schedules. Calendars are read within the transaction: what

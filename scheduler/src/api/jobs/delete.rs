@@ -5,7 +5,7 @@ use clawjob_proto::v1 as pb;
 use super::{JobsService, change::replan, write::check_etag};
 use crate::{
     api::{
-        Api,
+        APP_JOBS_DELETED_MAX, Api,
         caller::Caller,
         cancel,
         status::{ApiError, ApiResult, Kind},
@@ -17,8 +17,8 @@ use crate::{
     },
 };
 
-/// Jobs of an app deleted in one step.
-const STEP: u32 = 200;
+/// Jobs of an app whose runs are stopped together.
+const STEP: usize = 200;
 
 impl JobsService {
     pub(super) async fn delete(
@@ -34,29 +34,34 @@ impl JobsService {
     }
 }
 
-/// Deletes all jobs of an app and stops their runs; returns how many there were.
+/// Deletes jobs of an app and stops their runs, at most [`APP_JOBS_DELETED_MAX`]. Returns how many
+/// there were, and whether the app has none any more.
 ///
 /// # Errors
 /// The store's.
-pub(in crate::api) async fn delete_all(api: &Api, caller: &Caller, app: AppId) -> ApiResult<usize> {
-    let mut count = 0;
-    loop {
-        let query = JobQuery { apps: Some(vec![app]), limit: STEP, ..JobQuery::default() };
-        let jobs = api.store.list_jobs(&query).await?;
-        if jobs.is_empty() {
-            return Ok(count);
-        }
-        for job in &jobs {
+pub(in crate::api) async fn delete_some(
+    api: &Api,
+    caller: &Caller,
+    app: AppId,
+) -> ApiResult<(usize, bool)> {
+    // One more than may go tells whether any is left.
+    let limit = u32::try_from(APP_JOBS_DELETED_MAX + 1).unwrap_or(u32::MAX);
+    let query = JobQuery { apps: Some(vec![app]), limit, ..JobQuery::default() };
+    let mut jobs = api.store.list_jobs(&query).await?;
+    let all = jobs.len() <= APP_JOBS_DELETED_MAX;
+    jobs.truncate(APP_JOBS_DELETED_MAX);
+    for jobs in jobs.chunks(STEP) {
+        for job in jobs {
             delete(api, caller, job, None).await?;
         }
-        stop_runs(api, caller, &jobs).await?;
-        count += jobs.len();
+        stop_runs(api, caller, jobs).await?;
     }
+    Ok((jobs.len(), all))
 }
 
 async fn delete(api: &Api, caller: &Caller, job: &Job, version: Option<u64>) -> ApiResult<()> {
     let change =
-        JobChange { version, delete: true, drop_due: true, ..JobChange::by(caller.principal()) };
+        JobChange { version, delete: true, drop_due: true, ..JobChange::by(caller.in_words()) };
     let now = api.clock.now();
     let deleted = api.store.change_job(job.id, &change, replan(Vec::new()), now).await;
     deleted.map_err(|error| match error {
@@ -73,7 +78,7 @@ async fn stop_runs(api: &Api, caller: &Caller, jobs: &[Job]) -> ApiResult<()> {
     let order = cancel::Order {
         reason: KillReason::JobDeleted,
         grace: None,
-        message: format!("its job was deleted by {}", caller.principal()),
+        message: format!("its job was deleted by {}", caller.in_words()),
     };
     cancel::cancel(api, open.runs, &order).await.map(drop)
 }

@@ -47,7 +47,7 @@ impl JobsService {
         let change = JobChange {
             state: Some((JobState::Paused, until, request.reason)),
             drop_due: true,
-            ..JobChange::by(caller.principal())
+            ..JobChange::by(caller.in_words())
         };
         self.set_state(&job, change, replan(Vec::new()), "job paused").await
     }
@@ -66,7 +66,7 @@ impl JobsService {
         let change = JobChange {
             state: Some((state, None, String::new())),
             restart_schedule: true,
-            ..JobChange::by(caller.principal())
+            ..JobChange::by(caller.in_words())
         };
         self.set_state(&job, change, Box::new(resumed), "job resumed").await
     }

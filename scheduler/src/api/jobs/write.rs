@@ -88,7 +88,7 @@ impl JobsService {
                 Ok(_) => Err(ApiError::already_exists(Kind::Job, full_name)),
                 Err(StoreError::NotFound(_)) => {
                     frame.spec = spec.into();
-                    frame.updated_by = caller.principal();
+                    frame.updated_by = caller.in_words();
                     Ok(shown(&frame, now))
                 }
                 Err(error) => Err(error.into()),
@@ -100,7 +100,7 @@ impl JobsService {
             name: name.job.clone(),
             state,
             spec,
-            updated_by: caller.principal(),
+            updated_by: caller.in_words(),
             request,
         };
         let created = self.api.store.create_job(&new, replan(compiled), now).await;
@@ -221,7 +221,7 @@ impl JobsService {
             spec: Some(spec),
             state,
             restart_schedule,
-            ..JobChange::by(caller.principal())
+            ..JobChange::by(caller.in_words())
         };
         match self.api.store.change_job(current.id, &change, replan(compiled), now).await {
             Ok(job) => {

@@ -52,8 +52,8 @@ impl RunsService {
             reason: KillReason::User,
             grace,
             message: match request.reason.as_str() {
-                "" => format!("canceled by {}", caller.principal()),
-                reason => format!("canceled by {}: {reason}", caller.principal()),
+                "" => format!("canceled by {}", caller.in_words()),
+                reason => format!("canceled by {}: {reason}", caller.in_words()),
             },
         };
         let open = self.api.store.open_runs(&[name.run]).await?;

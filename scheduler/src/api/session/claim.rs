@@ -40,6 +40,7 @@ impl Driver {
         let api = &self.api;
         let now = api.clock.now();
         let app = api.store.ensure_app(&hello.app, now).await?;
+        self.find_room(app.id, &hello.app, &hello.executor).await?;
         let taken = || {
             let name = format!("apps/{}/executors/{}", hello.app, hello.executor);
             ApiError::already_exists(Kind::Executor, name)
@@ -73,6 +74,7 @@ impl Driver {
             Err(StoreError::Conflict(_)) => return Err(taken()),
             Err(fault) => return Err(fault.into()),
         };
+        api.room.opened(&claimed.executor);
         let foreign = self.look_up(&hello, &claimed).await?;
         Ok(self.opening(hello, claimed, foreign, resume_token))
     }

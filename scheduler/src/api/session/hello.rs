@@ -11,8 +11,8 @@ use crate::{
     },
     hub::{
         settings::{
-            HANDLERS_BYTES_MAX, HANDLERS_MAX, LABEL_BYTES_MAX, LABELS_MAX, LISTED_ATTEMPTS_MAX,
-            PARAMS_SCHEMA_BYTES_MAX, SLOTS_MAX,
+            COMMAND_SEQ_MAX, HANDLERS_BYTES_MAX, HANDLERS_MAX, LABEL_BYTES_MAX, LABELS_MAX,
+            LISTED_ATTEMPTS_MAX, PARAMS_SCHEMA_BYTES_MAX, SLOTS_MAX,
         },
         wire,
     },
@@ -103,6 +103,10 @@ fn check_form(hello: &v1::Hello, faults: &mut Violations) {
     if hello.slots == 0 || hello.slots > SLOTS_MAX {
         let text = format!("is {}; must be between 1 and {SLOTS_MAX}", hello.slots);
         fault("hello.slots", text);
+    }
+    if hello.last_command_seq > COMMAND_SEQ_MAX {
+        let text = "must be the command_seq of the last command that came, or 0".to_owned();
+        fault("hello.last_command_seq", text);
     }
     if hello.labels.len() > LABELS_MAX {
         fault("hello.labels", format!("has {}; at most {LABELS_MAX}", hello.labels.len()));

@@ -11,13 +11,14 @@ use super::{Effects, End, Key, Moment, Session, Stage, commands::reference};
 use crate::{
     hub::{
         event::{Decline, EventKind},
-        settings::{ATTEMPT_LOG_BYTES_MAX, REFUSAL_PAUSE},
+        settings::{ATTEMPT_LOG_BYTES_MAX, LOG_SEQ_MAX, REFUSAL_PAUSE},
         wire,
     },
     model::{
         ids::AttemptRef,
         log::{LogLevel, LogRecord},
         run::{CODE_UNKNOWN_HANDLER, Failure},
+        words,
     },
 };
 
@@ -187,10 +188,19 @@ impl Session {
             self.ignored += 1;
             return;
         };
+        if chunk.first_seq > LOG_SEQ_MAX {
+            let text = format!(
+                "log_chunk.first_seq is {}; number the records of each dispatch from 1, without \
+                 gaps, up to {LOG_SEQ_MAX}",
+                chunk.first_seq
+            );
+            out.end = Some(End::Protocol(text));
+            return;
+        }
         let key = (attempt.run, attempt.attempt);
         self.implied_ack(key, at, out);
         let count = chunk.records.len() as u64;
-        let through = chunk.first_seq.saturating_add(count).saturating_sub(1);
+        let through = (chunk.first_seq + count).saturating_sub(1);
         let wanted = (count > 0 || chunk.dropped > 0)
             && self.held.get(&key).is_some_and(|held| {
                 matches!(held.stage, Stage::Acked { .. }) && held.fence == attempt.fence
@@ -203,7 +213,7 @@ impl Session {
         let bytes: u64 = records.iter().map(log_bytes).sum();
         if let Some(held) = self.held.get_mut(&key) {
             if held.log_bytes >= ATTEMPT_LOG_BYTES_MAX && count > 0 {
-                dropped += count - 1;
+                dropped = dropped.saturating_add(count - 1);
                 records = vec![over_the_limit(through, count, at)];
             } else {
                 held.log_bytes += bytes;
@@ -271,7 +281,10 @@ fn over_the_limit(seq: u64, count: u64, at: Moment) -> LogRecord {
         seq,
         time: at.wall,
         level: LogLevel::Warn,
-        message: format!("{count} records left out: the attempt's log is over its limit"),
+        message: format!(
+            "{} left out: the attempt's log is over its limit",
+            words::count(count, "record")
+        ),
         fields: std::collections::BTreeMap::new(),
     }
 }

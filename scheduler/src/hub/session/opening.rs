@@ -1,13 +1,14 @@
 //! The beginning of a session: what Hello lists against what the store knows, and Welcome.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use clawjob_proto::v1::{KillCommand, Welcome, session_response::Frame as Down};
+use prost::Message as _;
 
 use super::{
     Effects, HandlerState, Held, Key, Moment, PendingKill, Session, Stage, Vitals,
@@ -31,6 +32,10 @@ use crate::{
 /// How far the numbers of commands jump when an earlier session's last number is not known, so that
 /// a command of that session which is still on its way is never mistaken for one of this session.
 const COMMAND_SEQ_GAP: u64 = 1 << 20;
+
+/// A Hello may be written this long before its session opens: what was sent beside it on an earlier
+/// session of the process is not in its list.
+const HELLO_AGE_MAX: TimeDelta = TimeDelta::seconds(30);
 
 /// All that is known when a session begins: Hello, checked, and what the claim found.
 #[derive(Clone, Debug)]
@@ -74,7 +79,7 @@ pub struct Opening {
 /// What an ended session leaves to the next one of the same process.
 #[derive(Debug)]
 pub struct Handover {
-    pub(super) instance_id: String,
+    pub(in crate::hub) instance_id: String,
     pub(super) command_seq: u64,
     /// All it had sent was read, or never will be.
     pub(super) settled: bool,
@@ -112,8 +117,9 @@ impl Session {
     ) -> Self {
         let before = before.filter(|before| before.instance_id == opening.instance_id);
         let mut session = Self::blank(&opening, before.as_ref(), settings, at);
-        let kills = session.kills_at_start(&opening, at);
-        out.frame(Down::Welcome(session.welcome(&opening, kills, at)));
+        let mut welcome = session.welcome(&opening, at);
+        session.fill(&mut welcome, &opening, at);
+        out.frame(Down::Welcome(welcome));
         session.take_over(&opening, before, at, out);
         session
     }
@@ -154,6 +160,7 @@ impl Session {
             heard: at,
             suspect: false,
             stalled: false,
+            reads_from: Duration::ZERO,
             stall_acked: Duration::ZERO,
             last_heartbeat_seq: 0,
             vitals: Vitals::default(),
@@ -167,32 +174,35 @@ impl Session {
         }
     }
 
-    /// Kills that go out with Welcome: of what is not wanted, and of what was being stopped when
-    /// contact was lost.
-    fn kills_at_start(&mut self, opening: &Opening, at: Moment) -> Vec<KillCommand> {
-        let running: HashMap<Key, u64> = opening
-            .listed
-            .iter()
-            .filter(|(_, finished)| !finished)
-            .map(|(attempt, _)| ((attempt.run, attempt.attempt), attempt.fence))
-            .collect();
-        let stale = opening.unwanted.iter().map(|attempt| Kill {
-            attempt: *attempt,
-            reason: KillReason::StaleAttempt,
-            grace: KILL_GRACE_DEFAULT,
-            message: "this attempt is no longer wanted".to_owned(),
-        });
-        let stopping = opening.claimed.iter().filter(|run| {
-            run.state == RunState::Canceling && running.contains_key(&(run.id, run.attempt))
-        });
-        let stopping = stopping.map(|run| Kill {
-            attempt: run.attempt_ref(),
-            reason: run.kill_reason.unwrap_or(KillReason::User),
-            grace: run.kill_grace.unwrap_or(KILL_GRACE_DEFAULT),
-            message: run.message.clone(),
-        });
-        let kills: Vec<Kill> = stale.chain(stopping).collect();
-        kills.iter().map(|kill| self.first_kill(kill, at)).collect()
+    /// What goes out with Welcome: kills of what was being stopped when contact was lost and of what
+    /// is not wanted, and results that need not be sent again. What makes it longer than a frame
+    /// may be is left out: a kill of the first kind is sent when its time for an answer is over,
+    /// what is not wanted shows in the next heartbeats, and a result that comes again is answered.
+    fn fill(&mut self, welcome: &mut Welcome, opening: &Opening, at: Moment) {
+        /// A field's number and length.
+        const TAG_BYTES_MAX: usize = 8;
+        let mut room = (self.settings.max_frame_bytes as usize)
+            .saturating_sub(welcome.encoded_len() + TAG_BYTES_MAX);
+        let mut fits = move |bytes: usize| {
+            room = room.saturating_sub(bytes + TAG_BYTES_MAX);
+            room > 0
+        };
+        for kill in stopping(opening) {
+            let command = self.first_kill(&kill, at);
+            if fits(command.encoded_len()) {
+                welcome.kills.push(command);
+            }
+        }
+        for kill in opening.unwanted.iter().copied().map(stale) {
+            let command = self.first_kill(&kill, at);
+            if !fits(command.encoded_len()) {
+                self.kills.remove(&(kill.attempt.run, kill.attempt.attempt));
+                break;
+            }
+            welcome.kills.push(command);
+        }
+        let known = opening.known_results.iter().copied().map(to_ref);
+        welcome.known_results = known.take_while(|known| fits(known.encoded_len())).collect();
     }
 
     fn first_kill(&mut self, kill: &Kill, at: Moment) -> KillCommand {
@@ -215,7 +225,7 @@ impl Session {
         command
     }
 
-    fn welcome(&self, opening: &Opening, kills: Vec<KillCommand>, at: Moment) -> Welcome {
+    fn welcome(&self, opening: &Opening, at: Moment) -> Welcome {
         let settings = &self.settings;
         Welcome {
             protocol_minor: opening.protocol_minor,
@@ -236,8 +246,8 @@ impl Session {
             log_window_bytes: settings.log_window_bytes,
             peer_endpoints: settings.peer_endpoints.read().clone(),
             auth_expire_time: opening.auth_expires_at.map(to_timestamp),
-            kills,
-            known_results: opening.known_results.iter().copied().map(to_ref).collect(),
+            kills: Vec::new(),
+            known_results: Vec::new(),
         }
     }
 
@@ -266,7 +276,16 @@ impl Session {
             }
             match listed.get(&(run.id, run.attempt)) {
                 Some(finished) => self.go_on(run, known, *finished, at, out),
-                None => self.not_listed(run, known, settled, out),
+                None => {
+                    // Read after the list was made, as far as the numbers or the row can tell.
+                    let younger = match &known {
+                        Some(held) => held.seq > opening.last_command_seq,
+                        None => {
+                            run.dispatched_at.is_some_and(|sent| sent + HELLO_AGE_MAX > at.wall)
+                        }
+                    };
+                    self.not_listed(run, known, settled, younger, out);
+                }
             }
         }
         // Sent after the claim looked: their rows say so by now. The rest has ended meanwhile.
@@ -308,13 +327,27 @@ impl Session {
         self.hold((run.id, run.attempt), held);
     }
 
-    fn not_listed(&mut self, run: &OpenRun, known: Option<Held>, settled: bool, out: &mut Effects) {
+    fn not_listed(
+        &mut self,
+        run: &OpenRun,
+        known: Option<Held>,
+        settled: bool,
+        younger: bool,
+        out: &mut Effects,
+    ) {
         let key = (run.id, run.attempt);
         let had_it = run.state == RunState::Running
             || run.acked_at.is_some()
             || known.as_ref().is_some_and(|held| matches!(held.stage, Stage::Acked { .. }));
         let kind = match known {
             Some(held) if matches!(held.stage, Stage::Finished) => return self.hold(key, held),
+            known if had_it && younger => {
+                // The next Heartbeats tell.
+                let handler = known.and_then(|held| held.handler);
+                let handler = handler.and_then(|name| self.handler_name(&name));
+                let stage = Stage::Acked { at: run.acked_at };
+                return self.hold(key, Held::taken_over(run.fence, handler, stage));
+            }
             _ if had_it => EventKind::Lost { why: "the executor came back without the attempt" },
             Some(_) if settled => EventKind::NotHeld,
             known => return self.carry(key, run.fence, known.and_then(|held| held.handler)),
@@ -327,6 +360,37 @@ impl Session {
         let handler = handler.and_then(|name| self.handler_name(&name));
         let stage = Stage::Carried;
         self.hold(key, Held::taken_over(fence, handler, stage));
+    }
+}
+
+/// Kills of what was being stopped when contact was lost.
+fn stopping(opening: &Opening) -> Vec<Kill> {
+    let running: HashSet<Key> = opening
+        .listed
+        .iter()
+        .filter(|(_, finished)| !finished)
+        .map(|(attempt, _)| (attempt.run, attempt.attempt))
+        .collect();
+    let stopping = opening
+        .claimed
+        .iter()
+        .filter(|run| run.state == RunState::Canceling && running.contains(&(run.id, run.attempt)));
+    let kill = |run: &OpenRun| Kill {
+        attempt: run.attempt_ref(),
+        reason: run.kill_reason.unwrap_or(KillReason::User),
+        grace: run.kill_grace.unwrap_or(KILL_GRACE_DEFAULT),
+        message: run.message.clone(),
+    };
+    stopping.map(kill).collect()
+}
+
+/// The kill of what is not wanted any more.
+fn stale(attempt: AttemptRef) -> Kill {
+    Kill {
+        attempt,
+        reason: KillReason::StaleAttempt,
+        grace: KILL_GRACE_DEFAULT,
+        message: "this attempt is no longer wanted".to_owned(),
     }
 }
 

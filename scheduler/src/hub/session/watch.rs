@@ -159,8 +159,10 @@ impl Session {
         if out.end.is_none() && at.elapsed >= self.next_check {
             self.next_check = Duration::MAX;
             self.end_pauses(at, out);
-            self.watch_run_acks(at, out);
-            self.watch_kill_acks(at, out);
+            if !self.stalled {
+                self.watch_run_acks(at, out);
+                self.watch_kill_acks(at, out);
+            }
         }
     }
 
@@ -207,8 +209,9 @@ impl Session {
         let mut seq = self.command_seq;
         for held in self.held.values_mut() {
             let Stage::Sent { since, resent, command } = &mut held.stage else { continue };
-            if at.elapsed < *since + timeout {
-                next = next.min(*since + timeout);
+            let due = self.reads_from.max(*since) + timeout;
+            if at.elapsed < due {
+                next = next.min(due);
                 continue;
             }
             if *resent {
@@ -231,18 +234,21 @@ impl Session {
         let mut next = Duration::MAX;
         let mut seq = self.command_seq;
         for kill in self.kills.values_mut().filter(|kill| !kill.answered) {
-            if at.elapsed >= kill.first + evict {
+            let (first, last) = (self.reads_from.max(kill.first), self.reads_from.max(kill.last));
+            if at.elapsed >= first + evict {
                 let text = format!("a KillCommand got no answer for {} s", evict.as_secs());
                 out.end = Some(End::Unresponsive(text));
                 return;
             }
-            if at.elapsed >= kill.last + resend {
-                seq += 1;
-                kill.command.command_seq = seq;
-                kill.last = at.elapsed;
-                out.frame(Down::Kill(kill.command.clone()));
+            if at.elapsed < last + resend {
+                next = next.min(last + resend);
+                continue;
             }
-            next = next.min(kill.last + resend);
+            seq += 1;
+            kill.command.command_seq = seq;
+            kill.last = at.elapsed;
+            next = next.min(at.elapsed + resend);
+            out.frame(Down::Kill(kill.command.clone()));
         }
         self.command_seq = seq;
         self.check_by(next);

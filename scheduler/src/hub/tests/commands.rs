@@ -116,6 +116,18 @@ fn a_run_for_a_session_that_is_gone_was_never_sent_and_an_event_says_so() {
 }
 
 #[test]
+fn a_run_that_may_have_been_sent_before_is_looked_for_instead_of_sent_again() {
+    let mut world = World::new();
+    let mut executor = world.connect("a", 4);
+    // Its session has answered for it already, and the answer is not written yet.
+    world.hub.look_for(APP, "a", 1, attempt(1));
+    assert!(executor.receive().is_empty());
+    executor.heartbeat();
+    executor.heartbeat();
+    assert_eq!(world.kinds(), [(attempt(1), EventKind::NotHeld)]);
+}
+
+#[test]
 fn f3_a_run_without_an_answer_is_sent_once_more_and_then_ends_the_session() {
     let mut world = World::new();
     let mut executor = world.connect("a", 4);

@@ -5,13 +5,16 @@ use clawjob_proto::v1::{
 };
 
 use super::*;
-use crate::hub::{
-    Contact, Presence, Refused,
-    event::channel,
-    live::LiveState,
-    outbox::{Outbox, OutboxStream, Pushed},
-    session::End,
-    settings::{EVENT_QUEUE_KIB_MAX, SESSION_SEND_QUEUE_HARD_MAX, SESSION_SEND_QUEUE_MAX},
+use crate::{
+    hub::{
+        Contact, Kill, Presence, Refused,
+        event::channel,
+        live::LiveState,
+        outbox::{Outbox, OutboxStream, Pushed},
+        session::End,
+        settings::{EVENT_QUEUE_KIB_MAX, SESSION_SEND_QUEUE_HARD_MAX, SESSION_SEND_QUEUE_MAX},
+    },
+    model::run::KillReason,
 };
 
 #[test]
@@ -67,6 +70,46 @@ fn what_this_side_does_not_read_is_not_held_against_the_executor() {
     world.hub.stall(&link, false);
     world.pass(seconds(6));
     assert_eq!(world.free("a"), Some(4), "silence counts from when reading began again");
+}
+
+#[test]
+fn an_answer_that_this_side_does_not_read_is_not_overdue() {
+    let mut world = World::new();
+    let mut executor = world.connect("a", 4);
+    let killed = attempt(1);
+    world.start(&mut executor, killed);
+    let sent = world.send(&mut executor, attempt(2));
+    let grace = seconds(10);
+    let kill = Kill { attempt: killed, reason: KillReason::User, grace, message: String::new() };
+    assert!(world.hub.kill(APP, "a", kill));
+    executor.receive();
+    let link = executor.link().clone();
+    world.hub.stall(&link, true);
+    for _ in 0..30 {
+        world.pass(seconds(3));
+        assert!(matches!(executor.receive()[..], [Down::HeartbeatAck(_)]), "nothing is repeated");
+    }
+    world.hub.stall(&link, false);
+    world.pass(seconds(4));
+    assert!(executor.receive().is_empty(), "the time for an answer begins anew");
+    world.pass(seconds(1));
+    let again = executor.receive();
+    assert!(matches!(again[..], [Down::Run(_), Down::Kill(_)]), "{again:?}");
+    assert_eq!(link.end(), None);
+    executor.accept(&sent);
+    assert_eq!(world.kinds(), [(attempt(2), EventKind::Acked { at: world.now() })]);
+}
+
+#[test]
+fn a_session_that_is_just_ending_says_of_nothing_that_it_was_never_sent() {
+    let world = World::new();
+    let mut executor = world.connect("a", 4);
+    world.send(&mut executor, attempt(1));
+    assert!(!world.hub.never_sent(APP, "a", 1, attempt(1)));
+    assert!(world.hub.never_sent(APP, "a", 1, attempt(2)));
+    // Taken out of service, not yet out of the table.
+    drop(executor.link().session.lock().end());
+    assert!(!world.hub.never_sent(APP, "a", 1, attempt(1)));
 }
 
 #[test]
@@ -137,16 +180,28 @@ fn f5_a_newer_session_takes_over_and_the_older_one_is_told() {
     let world = World::new();
     let mut old = world.connect("a", 4);
     let new = LocalExecutor::open(&world.hub, opening("a", 2, 4), "app").expect("opens");
-    assert_eq!(old.link().end(), Some(End::Superseded));
+    assert_eq!(old.link().end(), Some(End::Moved));
     let frames = old.receive();
     let [Down::Close(last)] = &frames[..] else { panic!("wanted Close, got {frames:?}") };
     assert_eq!(last.reason, i32::from(close::Reason::Superseded));
-    assert!(!last.reconnect);
+    assert!(last.reconnect, "should the newer session come to nothing");
     assert_eq!(world.hub.contact(APP, "a"), Contact::Connected { epoch: 2 });
     assert_eq!(world.hub.sessions(), 1);
     let late = LocalExecutor::open(&world.hub, opening("a", 1, 4), "app");
     assert_eq!(late.err(), Some(End::Superseded), "an older claim that was slower stays out");
     assert_eq!(new.link().end(), None);
+}
+
+#[test]
+fn a_process_that_another_one_replaced_is_not_to_come_again() {
+    let world = World::new();
+    let mut old = world.connect("a", 4);
+    let other = Opening { instance_id: "process-2".to_owned(), ..opening("a", 2, 4) };
+    let _new = LocalExecutor::open(&world.hub, other, "app").expect("opens");
+    assert_eq!(old.link().end(), Some(End::Superseded));
+    let frames = old.receive();
+    let [Down::Close(last)] = &frames[..] else { panic!("wanted Close, got {frames:?}") };
+    assert!(!last.reconnect);
 }
 
 #[test]
@@ -186,11 +241,14 @@ fn a_session_claimed_on_another_node_ends_here() {
     let world = World::new();
     let executor = world.connect("a", 4);
     let row = executor.link().origin().row;
-    world.hub.supersede(row, 1);
+    world.hub.supersede(row, 1, Some("process-1"));
     assert_eq!(executor.link().end(), None, "that is its own epoch");
-    world.hub.supersede(row, 2);
-    assert_eq!(executor.link().end(), Some(End::Superseded));
+    world.hub.supersede(row, 2, Some("process-1"));
+    assert_eq!(executor.link().end(), Some(End::Moved));
     assert_eq!(world.hub.contact(APP, "a"), Contact::Unknown, "its life is judged elsewhere now");
+    let replaced = world.connect("b", 4);
+    world.hub.supersede(replaced.link().origin().row, 2, Some("process-2"));
+    assert_eq!(replaced.link().end(), Some(End::Superseded));
 }
 
 #[test]
@@ -202,6 +260,11 @@ fn s01_a_duplicate_of_a_living_process_is_told_from_the_next_session_of_it() {
     assert_eq!(presence(&world, "process-1"), Presence::Free, "the same process");
     world.pass(seconds(7));
     assert_eq!(presence(&world, "process-2"), Presence::Silent, "s02 two intervals");
+    let link = executor.link().clone();
+    world.hub.stall(&link, true);
+    assert_eq!(presence(&world, "process-2"), Presence::Alive, "nobody listens to it");
+    world.hub.stall(&link, false);
+    world.pass(seconds(7));
     executor.heartbeat();
     assert_eq!(presence(&world, "process-2"), Presence::Alive);
     executor.goodbye();

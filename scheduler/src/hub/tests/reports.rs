@@ -6,7 +6,10 @@ use clawjob_proto::v1::{
 };
 
 use super::*;
-use crate::hub::settings::ATTEMPT_LOG_BYTES_MAX;
+use crate::hub::{
+    session::End,
+    settings::{ATTEMPT_LOG_BYTES_MAX, LOG_SEQ_MAX},
+};
 
 fn heartbeat(listed: &[(AttemptRef, bool)], last_command_seq: u64) -> Up {
     let attempts = listed.iter().map(|(attempt, finished)| AttemptStatus {
@@ -155,6 +158,34 @@ fn f25_a_log_over_its_limit_is_counted_and_its_numbers_go_on() {
     let kinds = world.kinds();
     let [(_, EventKind::Logs { records, dropped })] = &kinds[..] else { panic!("{kinds:?}") };
     assert_eq!((records.len(), *dropped, records[0].seq), (1, 4, seq + 4));
+}
+
+#[test]
+fn a_record_of_a_number_that_no_log_reaches_is_a_protocol_error() {
+    for first_seq in [u64::MAX, u64::MAX - 1, LOG_SEQ_MAX + 1] {
+        let mut world = World::new();
+        let mut executor = world.connect("a", 4);
+        world.start(&mut executor, attempt(1));
+        executor.send(chunk(attempt(1), first_seq, 3, 10));
+        let Some(End::Protocol(told)) = executor.link().end() else { panic!("goes on") };
+        assert!(told.contains(&format!("log_chunk.first_seq is {first_seq}")), "{told}");
+    }
+}
+
+#[test]
+fn a_log_takes_the_highest_number_and_any_count_of_dropped_records() {
+    let mut world = World::new();
+    let mut executor = world.connect("a", 4);
+    world.start(&mut executor, attempt(1));
+    for _ in 0..ATTEMPT_LOG_BYTES_MAX / 65_536 + 1 {
+        executor.send(chunk(attempt(1), LOG_SEQ_MAX, 2, 32 * 1024));
+        world.events();
+    }
+    let Up::LogChunk(full) = chunk(attempt(1), LOG_SEQ_MAX, 2, 10) else { panic!("a chunk") };
+    executor.send(Up::LogChunk(LogChunk { dropped: u64::MAX, ..full }));
+    let kinds = world.kinds();
+    let [(_, EventKind::Logs { records, dropped })] = &kinds[..] else { panic!("{kinds:?}") };
+    assert_eq!((records[0].seq, *dropped), (LOG_SEQ_MAX + 1, u64::MAX));
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! Sessions that follow one another.
 
-use clawjob_proto::v1::{RunResult, scheduler_drain};
+use std::collections::HashSet;
+
+use clawjob_proto::v1::{
+    AttemptStatus, Heartbeat, KillCommand, RunResult, scheduler_drain, session_request::Frame as Up,
+};
+use prost::Message as _;
 
 use super::*;
 use crate::{
@@ -57,6 +62,46 @@ fn an_acknowledged_run_missing_in_hello_is_lost() {
         executor.resume(again).expect("resumes");
         assert!(matches!(world.kinds()[..], [(_, EventKind::Lost { .. })]), "{state:?}");
     }
+}
+
+#[test]
+fn a_run_that_was_acknowledged_after_hello_was_written_goes_on() {
+    let mut world = World::new();
+    let mut executor = world.connect("a", 4);
+    world.start(&mut executor, attempt(1));
+    // A move begins: Hello is written, and the old session goes on meanwhile.
+    let hello = reopening(&executor, vec![]);
+    world.start(&mut executor, attempt(2));
+    let claimed = [attempt(1), attempt(2)].map(|attempt| row(attempt, RunState::Running)).to_vec();
+    executor.resume(Opening { claimed, ..hello }).expect("resumes");
+    assert_eq!(world.kinds(), []);
+    assert_eq!(world.free("a"), Some(2));
+    executor.heartbeat();
+    executor.heartbeat();
+    assert_eq!(world.kinds(), []);
+    executor.forget(attempt(2));
+    executor.heartbeat();
+    executor.heartbeat();
+    assert!(matches!(world.kinds()[..], [(_, EventKind::Lost { .. })]), "its Heartbeats tell");
+}
+
+#[test]
+fn a_run_that_another_node_sent_just_before_is_judged_by_heartbeats() {
+    let mut world = World::new();
+    let sent = |seconds: i64| OpenRun {
+        dispatched_at: Some(world.now() - chrono::TimeDelta::seconds(seconds)),
+        ..row(attempt(seconds), RunState::Running)
+    };
+    let claimed = vec![sent(5), sent(60)];
+    let opening = Opening { claimed, last_command_seq: 7, ..opening("a", 2, 8) };
+    let mut executor = LocalExecutor::open(&world.hub, opening, "app").expect("opens");
+    let lost = |kinds: Vec<(AttemptRef, EventKind)>| -> Vec<AttemptRef> {
+        kinds.into_iter().map(|(attempt, _)| attempt).collect()
+    };
+    assert_eq!(lost(world.kinds()), [attempt(60)], "its Hello would have listed it");
+    executor.heartbeat();
+    executor.heartbeat();
+    assert_eq!(lost(world.kinds()), [attempt(5)]);
 }
 
 #[test]
@@ -144,8 +189,49 @@ fn c30_kills_under_way_and_unwanted_attempts_are_told_in_welcome() {
         kills.iter().map(|kill| (wire::attempt_ref(kill.r#ref.as_ref()), kill.reason)).collect();
     let stale = i32::from(clawjob_proto::v1::KillReason::StaleAttempt);
     let user = i32::from(clawjob_proto::v1::KillReason::User);
-    assert_eq!(reasons, [(Some(attempt(2)), stale), (Some(attempt(1)), user)]);
+    assert_eq!(reasons, [(Some(attempt(1)), user), (Some(attempt(2)), stale)]);
     assert_eq!(world.kinds(), []);
+}
+
+#[test]
+fn c60_a_welcome_to_many_attempts_is_no_longer_than_a_frame_and_the_rest_is_told_later() {
+    for message_bytes in [10, 4_000] {
+        greets_many(&"x".repeat(message_bytes));
+    }
+}
+
+fn greets_many(why: &str) {
+    let mut world = World::new();
+    let mut executor = world.connect("a", 4);
+    executor.break_off();
+    let canceling = |n| OpenRun { message: why.to_owned(), ..row(attempt(n), RunState::Canceling) };
+    let again = Opening {
+        claimed: (1..=300).map(canceling).collect(),
+        listed: (1..=30_000).map(|n| (attempt(n), n > 20_000)).collect(),
+        unwanted: (301..=20_000).map(attempt).collect(),
+        known_results: (20_001..=30_000).map(attempt).collect(),
+        ..reopening(&executor, Vec::new())
+    };
+    executor.resume(again).expect("resumes");
+    let first = welcome(&mut executor);
+    let max = HubSettings::default().max_frame_bytes as usize;
+    assert!((max / 2..=max).contains(&first.encoded_len()), "{}", first.encoded_len());
+    let about = |kill: &KillCommand| wire::attempt_ref(kill.r#ref.as_ref()).expect("an attempt");
+    let mut told: HashSet<AttemptRef> = first.kills.iter().map(about).collect();
+    world.events();
+    // What is not wanted and was not told is looked up when it is listed.
+    let left = (301..=20_000).map(attempt).find(|left| !told.contains(left)).expect("one");
+    let r#ref = Some(wire::to_ref(left));
+    let listed = AttemptStatus { r#ref, ..AttemptStatus::default() };
+    executor.send(Up::Heartbeat(Heartbeat { attempts: vec![listed], ..Heartbeat::default() }));
+    assert_eq!(world.kinds(), [(left, EventKind::Unknown)]);
+    // What was being stopped is told when its time for an answer is over.
+    world.pass(HubSettings::default().kill_ack_resend);
+    told.extend(executor.receive().iter().filter_map(|frame| match frame {
+        Down::Kill(kill) => Some(about(kill)),
+        _ => None,
+    }));
+    assert!((1..=300).all(|n| told.contains(&attempt(n))));
 }
 
 #[test]
@@ -208,7 +294,7 @@ fn s06_a_session_that_moves_within_the_node_keeps_its_runs() {
     let old = executor.link().clone();
     let again = reopening(&executor, vec![row(attempt(1), RunState::Running)]);
     executor.resume(again).expect("resumes");
-    assert_eq!(old.end(), Some(End::Superseded));
+    assert_eq!(old.end(), Some(End::Moved));
     assert!(!old.outbox().is_over(), "the old stream is left for its Goodbye");
     world.hub.close(&old);
     assert_eq!(old.outbox().take().len(), 1, "Close");

@@ -79,6 +79,11 @@ pub struct LogPage {
     pub ended_at: Option<DateTime<Utc>>,
 }
 
+/// How long an executor that is out of contact is kept where its app needs room for others.
+pub const SILENT_KEPT: TimeDelta = TimeDelta::hours(1);
+/// Executors forgotten at once to make room for others.
+pub const FORGOTTEN_MAX: u32 = 100;
+
 /// A session that wants to be the executor's current one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {

@@ -13,6 +13,7 @@ use crate::{
     model::{
         app::{App, AppSpec},
         ids::AppId,
+        words,
     },
     store::{Result, StoreError, ops::RequestKey},
 };
@@ -146,7 +147,9 @@ pub(super) async fn delete_app(store: &PostgresStore, id: AppId) -> Result<()> {
     let mut row = Reader::new(&row);
     let (jobs, runs): (i64, i64) = (row.get()?, row.get()?);
     if jobs > 0 || runs > 0 {
-        return Err(StoreError::Conflict(format!("the app has {jobs} jobs and {runs} open runs")));
+        let jobs = words::count(jobs.cast_unsigned(), "job");
+        let runs = words::count(runs.cast_unsigned(), "open run");
+        return Err(StoreError::Conflict(format!("the app has {jobs} and {runs}")));
     }
     calendars::delete_all(&tx, id).await?;
     execute(&tx, "DELETE FROM executor WHERE app_id = $1", &[&id.0]).await?;

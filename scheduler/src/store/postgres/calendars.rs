@@ -20,6 +20,7 @@ use crate::{
         calendar::{CALENDAR_JOBS_MAX, Calendar, CalendarSpec, Calendars, Coverage},
         ids::{AppId, JobId, PartitionId},
         job::{Job, JobSpec},
+        plan, words,
     },
     store::{
         Result, StoreError, Topic,
@@ -229,19 +230,20 @@ async fn try_update(
 ) -> Result<Option<(Calendar, Vec<PartitionId>)>> {
     let tx = begin(client).await?;
     let partitions = lock_partitions(&tx, id, now).await?;
+    let mut before = users_of(&tx, id, "").await?;
+    attach(&tx, &mut before).await?;
+    let passed = before.iter().filter_map(|job| {
+        let partition = partitions.get(&job.partition)?;
+        Some(plan::passed_fires(job, partition.planned_until, now))
+    });
+    jobs::insert_all(&tx, &passed.flatten().collect::<Vec<_>>(), now).await?;
     let sql = "UPDATE calendar SET spec = $2::text::jsonb, version = version + 1
         WHERE id = $1 AND version = $3";
     if execute(&tx, sql, &[&id, &to_json(spec)?, &big(version)]).await? == 0 {
         let name = by_id(&tx, id).await?.resource_name();
         return Err(StoreError::Conflict(format!("{name} was changed meanwhile")));
     }
-    let sql = format!(
-        "SELECT {JOB} FROM job_calendar u JOIN job j ON j.id = u.job_id
-        JOIN app a ON a.id = j.app_id
-        WHERE u.calendar_id = $1 AND j.deleted_at IS NULL ORDER BY j.id FOR UPDATE OF j"
-    );
-    let found = query(&tx, &sql, &[&id]).await?;
-    let mut users = found.iter().map(rows::job).collect::<Result<Vec<Job>>>()?;
+    let mut users = users_of(&tx, id, "FOR UPDATE OF j").await?;
     if users.iter().any(|job| !partitions.contains_key(&job.partition)) {
         return Ok(None);
     }
@@ -264,6 +266,16 @@ async fn try_update(
     let calendar = by_id(&tx, id).await?;
     commit(tx).await?;
     Ok(Some((calendar, partitions.into_keys().collect())))
+}
+
+/// The jobs that use the calendar, in order, without what their calendars cover.
+async fn users_of(tx: &Transaction<'_>, id: i64, lock: &str) -> Result<Vec<Job>> {
+    let sql = format!(
+        "SELECT {JOB} FROM job_calendar u JOIN job j ON j.id = u.job_id
+        JOIN app a ON a.id = j.app_id
+        WHERE u.calendar_id = $1 AND j.deleted_at IS NULL ORDER BY j.id {lock}"
+    );
+    query(tx, &sql, &[&id]).await?.iter().map(rows::job).collect()
 }
 
 /// Locks the partitions of the jobs that use the calendar, in order, and raises their versions.
@@ -297,7 +309,8 @@ pub(super) async fn delete(store: &PostgresStore, id: i64) -> Result<()> {
     let sql = "SELECT count(*) FROM job_calendar WHERE calendar_id = $1";
     let users: i64 = Reader::new(&query_one(&tx, sql, &[&id]).await?).get()?;
     if users > 0 {
-        return Err(StoreError::Conflict(format!("{users} jobs use it")));
+        let users = words::count(users.cast_unsigned(), "job");
+        return Err(StoreError::Conflict(format!("it is used by {users}")));
     }
     execute(&tx, "DELETE FROM calendar WHERE id = $1", &[&id]).await?;
     commit(tx).await

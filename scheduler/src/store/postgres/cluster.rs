@@ -73,28 +73,32 @@ impl ClusterStore for PostgresStore {
     }
 
     async fn hand_over(&self, hands: &[Hand]) -> Result<()> {
-        let sql = "INSERT INTO node_inbox (node, run_id, again)
-            SELECT w.node, w.run_id, w.again
-            FROM unnest($1::text[], $2::uuid[], $3::boolean[]) AS w (node, run_id, again)";
+        let sql = "INSERT INTO node_inbox (node, run_id, fence, again)
+            SELECT w.node, w.run_id, w.fence, w.again
+            FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::boolean[])
+                AS w (node, run_id, fence, again)";
         let nodes: Vec<&str> = hands.iter().map(|hand| &*hand.node).collect();
-        let runs: Vec<Uuid> = hands.iter().map(|hand| hand.run.to_uuid()).collect();
+        let runs: Vec<Uuid> = hands.iter().map(|hand| hand.attempt.run.to_uuid()).collect();
+        let fences: Vec<i64> = hands.iter().map(|hand| big(hand.attempt.fence)).collect();
         let again: Vec<bool> = hands.iter().map(|hand| hand.again).collect();
-        execute(&self.lazy().await?, sql, &[&nodes, &runs, &again]).await?;
+        execute(&self.lazy().await?, sql, &[&nodes, &runs, &fences, &again]).await?;
         for node in nodes.into_iter().collect::<BTreeSet<_>>() {
             self.hints.tell(Topic::Handed { node: mark_of(node) });
         }
         Ok(())
     }
 
+    /// What was dispatched anew since is left out: its row tells of a session elsewhere.
     async fn take_handed(&self, node: &str) -> Result<Vec<Handed>> {
         let sql = format!(
             "WITH taken AS (
                 DELETE FROM node_inbox i USING (
                     SELECT node, seq FROM node_inbox WHERE node = $1 ORDER BY seq LIMIT $2
                 ) AS t WHERE i.node = t.node AND i.seq = t.seq
-                RETURNING i.seq, i.run_id, i.again
+                RETURNING i.seq, i.run_id, i.fence, i.again OR i.fence IS NULL AS again
             )
             SELECT {OPEN_RUN}, t.again FROM taken t JOIN open_run r ON r.id = t.run_id
+                AND r.fence = coalesce(t.fence, r.fence)
             ORDER BY t.seq"
         );
         let most = i64::try_from(HANDED_MAX).unwrap_or(i64::MAX);

@@ -17,6 +17,9 @@ pub(super) fn db(error: Error) -> StoreError {
     let text = format!("{} ({})", fault.message(), fault.code().code());
     match fault.code() {
         code if *code == SqlState::DISK_FULL => StoreError::Full(text),
+        code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::ReadOnly(text),
+        // A standby has its own words for what it can't do, under several codes.
+        _ if text.contains("during recovery") => StoreError::ReadOnly(text),
         code if is_passing(code) => StoreError::Unavailable(text),
         code if *code == SqlState::UNIQUE_VIOLATION => {
             StoreError::AlreadyExists(fault.detail().unwrap_or(fault.message()).to_owned())
@@ -41,6 +44,10 @@ pub(super) fn pool(error: PoolError) -> StoreError {
 /// can mend it without a restart.
 pub(super) fn connecting(error: &Error) -> StoreError {
     let text = chain(error);
+    // Where `target_session_attrs` asks for one that can be written.
+    if text.contains("does not allow writes") {
+        return StoreError::ReadOnly(text);
+    }
     let remedy = if text.to_ascii_lowercase().contains("certificate") {
         "; the server's certificate is checked with every sslmode but `disable`: name its \
          authority with sslrootcert=FILE, or set sslmode=disable"
@@ -51,12 +58,11 @@ pub(super) fn connecting(error: &Error) -> StoreError {
 }
 
 /// Faults that go away by themselves: lost or refused connections (08, 57P), full servers (53),
-/// serialization and deadlock (40), canceled by a timeout (57014, 55P03, 25P03), read-only after a
-/// failover (25006).
+/// serialization and deadlock (40), canceled by a timeout (57014, 55P03, 25P03).
 fn is_passing(code: &SqlState) -> bool {
     let code = code.code();
     ["08", "53", "40", "57"].iter().any(|class| code.starts_with(class))
-        || ["55P03", "25P03", "25P02", "25006"].contains(&code)
+        || ["55P03", "25P03", "25P02"].contains(&code)
 }
 
 fn is_transport(error: &Error) -> bool {

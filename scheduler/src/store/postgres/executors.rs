@@ -11,10 +11,10 @@ use super::{
     rows::{self, OPEN_RUN, Reader, big, execute, query, query_one, query_opt, to_json},
 };
 use crate::{
-    model::{executor::Executor, ids::AppId},
+    model::{executor::Executor, ids::AppId, words},
     store::{
         Result, StoreError, Topic,
-        ops::{Claim, Claimed, ExecutorQuery},
+        ops::{Claim, Claimed, ExecutorQuery, FORGOTTEN_MAX, SILENT_KEPT},
     },
 };
 
@@ -82,11 +82,11 @@ pub(super) async fn claim_executor(
 ) -> Result<Claimed> {
     let mut client = store.client().await?;
     let tx = begin(&mut client).await?;
-    // The row is made first and judged then: of two first claims one waits for the other.
-    let made = make(&tx, claim, now).await?;
-    let before = match made {
-        true => None,
-        false => by_name(&tx, claim.app, &claim.name, "FOR UPDATE OF e").await?,
+    let before = match locked(&tx, claim).await? {
+        Some(row) => Some(row),
+        // Of two first claims one waits for the other here.
+        None if make(&tx, claim, now).await? => None,
+        None => locked(&tx, claim).await?,
     };
     if let Some(refusal) = before.as_ref().and_then(|row| claim.refusal(row)) {
         return Err(refusal);
@@ -94,10 +94,12 @@ pub(super) async fn claim_executor(
     let resumed = before.as_ref().is_some_and(|row| claim.resumes(row));
     let keeps_token = resumed && !claim.resume_hash.is_empty();
     let resume_hash = if keeps_token { &claim.resume_hash } else { &claim.fresh_resume_hash };
-    let sql = "UPDATE executor SET spec = $3::text::jsonb, instance_id = $4, resume_hash = $5,
-            principal = $6, session_epoch = session_epoch + 1, node = $7, peer_address = $8,
+    let sql = format!(
+        "UPDATE executor e SET spec = $3::text::jsonb, instance_id = $4, resume_hash = $5,
+            principal = $6, session_epoch = e.session_epoch + 1, node = $7, peer_address = $8,
             connected_at = $9, disconnected_at = NULL, gone = false, last_seen_at = $9
-        WHERE app_id = $1 AND name = $2";
+        FROM app a WHERE e.app_id = $1 AND e.name = $2 AND a.id = e.app_id RETURNING {EXECUTOR}"
+    );
     let params: [&(dyn ToSql + Sync); 9] = [
         &claim.app.0,
         &claim.name,
@@ -109,9 +111,8 @@ pub(super) async fn claim_executor(
         &claim.peer_address,
         &now,
     ];
-    execute(&tx, sql, &params).await?;
-    let row = by_name(&tx, claim.app, &claim.name, "").await?;
-    let executor = row.ok_or_else(|| not_found(&claim.name))?;
+    let row = query_opt(&tx, &sql, &params).await?;
+    let executor = executor(&row.ok_or_else(|| not_found(&claim.name))?)?;
     let attempts = match before {
         None => Vec::new(),
         Some(_) => runs_with(&tx, claim).await?,
@@ -126,11 +127,17 @@ pub(super) async fn claim_executor(
     })
 }
 
+/// The row of the executor, locked against other claims.
+async fn locked(tx: &Transaction<'_>, claim: &Claim) -> Result<Option<Executor>> {
+    by_name(tx, claim.app, &claim.name, "FOR UPDATE OF e").await
+}
+
 /// Open runs whose current attempt is with the executor.
 async fn runs_with(tx: &Transaction<'_>, claim: &Claim) -> Result<Vec<Row>> {
     let sql = format!("SELECT {OPEN_RUN} FROM open_run r WHERE {WITH_EXECUTOR}");
     match &claim.may_hold {
         None => query(tx, &sql, &[&claim.app.0, &claim.name]).await,
+        Some(runs) if runs.is_empty() => Ok(Vec::new()),
         Some(runs) => {
             let ids: Vec<Uuid> = runs.iter().map(|run| run.to_uuid()).collect();
             let sql = format!("{sql} AND r.id = ANY($3)");
@@ -148,6 +155,31 @@ async fn make(tx: &Transaction<'_>, claim: &Claim, now: DateTime<Utc>) -> Result
     Ok(execute(tx, sql, &[&claim.app.0, &claim.name, &now]).await? == 1)
 }
 
+pub(super) async fn room_for_executors(
+    store: &PostgresStore,
+    app: AppId,
+    max: u32,
+    now: DateTime<Utc>,
+) -> Result<u32> {
+    let client = store.client().await?;
+    let sql = "SELECT count(*) FROM executor WHERE app_id = $1";
+    let known: i64 = Reader::new(&query_one(&client, sql, &[&app.0]).await?).get()?;
+    let known = u32::try_from(known).unwrap_or(u32::MAX);
+    if known < max {
+        return Ok(max - known);
+    }
+    let sql = "DELETE FROM executor WHERE id IN (
+            SELECT id FROM executor e
+            WHERE app_id = $1 AND NOT cordoned AND disconnected_at < $2 AND NOT EXISTS (
+                SELECT FROM open_run r WHERE r.app_id = e.app_id AND r.executor = e.name
+                    AND r.state IN ('DISPATCHED', 'RUNNING', 'CANCELING'))
+            ORDER BY disconnected_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+        AND disconnected_at IS NOT NULL";
+    let (before, limit) = (now - SILENT_KEPT, i64::from(FORGOTTEN_MAX));
+    let forgotten = execute(&client, sql, &[&app.0, &before, &limit]).await?;
+    Ok(max.saturating_sub(known - u32::try_from(forgotten).unwrap_or(known)))
+}
+
 pub(super) async fn touch_executors(
     store: &PostgresStore,
     seen: &[(i64, u64)],
@@ -158,7 +190,7 @@ pub(super) async fn touch_executors(
     let sql = "UPDATE executor e SET last_seen_at = $3,
             disconnected_at = CASE WHEN e.node = '' THEN e.disconnected_at END
         FROM unnest($1::bigint[], $2::bigint[]) AS w (id, epoch)
-        WHERE e.id = w.id AND e.session_epoch = w.epoch";
+        WHERE e.id = ANY(ARRAY[w.id]) AND e.session_epoch = w.epoch";
     let mut seen = seen.to_vec();
     seen.sort_unstable();
     let (ids, epochs): (Vec<i64>, Vec<i64>) =
@@ -237,7 +269,8 @@ pub(super) async fn delete_executor(store: &PostgresStore, app: AppId, name: &st
     let sql = format!("SELECT count(*) FROM open_run r WHERE {WITH_EXECUTOR}");
     let count: i64 = Reader::new(&query_one(&tx, &sql, &[&app.0, &name]).await?).get()?;
     if count > 0 {
-        return Err(StoreError::Conflict(format!("executor {name} still has {count} open runs")));
+        let open = words::count(count.cast_unsigned(), "open run");
+        return Err(StoreError::Conflict(format!("executor {name} still has {open}")));
     }
     execute(&tx, "DELETE FROM executor WHERE id = $1", &[&row.row]).await?;
     commit(tx).await

@@ -10,14 +10,14 @@ use super::{
     owner::NewRuns,
     requests::{answered, begin, commit, remember},
     rows::{
-        self, JOB, PARTITION, Reader, big, execute, job_state, query, query_one, query_opt,
-        small_id, to_json,
+        self, JOB, PARTITION, Reader, big, execute, job_state, query, query_opt, small_id, to_json,
     },
 };
 use crate::{
     model::{
         ids::{JobId, PartitionId, RunId},
         job::{Job, JobSpec},
+        plan,
     },
     store::{
         NAMESAKES_MAX, Result, StoreError, Topic,
@@ -130,28 +130,31 @@ async fn insert_job(
     Ok(execute(tx, sql, &params).await? == 1)
 }
 
-/// Locks the partition's row, before anything else of a job, and raises the version.
+/// Locks the partition, before anything else of a job, and raises the version.
 async fn raise_jobs_version(
     tx: &Transaction<'_>,
     id: PartitionId,
     now: DateTime<Utc>,
 ) -> Result<PartitionRow> {
-    let sql = format!(
-        "UPDATE partition p SET jobs_version = p.jobs_version + 1 WHERE p.id = $1
-        RETURNING {PARTITION}"
-    );
-    rows::partition(&query_one(tx, &sql, &[&small_id(id)]).await?, now)
+    let raised = raise_versions(tx, &[small_id(id)], now).await?;
+    raised.into_iter().next().ok_or_else(|| StoreError::Internal(format!("no partition {id:?}")))
 }
 
-/// Raises the versions of partitions whose rows are locked.
+/// Locks partitions and raises their versions; where there are several, their rows are locked already.
+/// Owners add runs under a lock that they share and that is had alone here until the end: what follows
+/// sees all that they added before, and they add nothing more to the jobs as they were.
 pub(super) async fn raise_versions(
     tx: &Transaction<'_>,
     ids: &[i16],
     now: DateTime<Utc>,
 ) -> Result<Vec<PartitionRow>> {
     let sql = format!(
-        "UPDATE partition p SET jobs_version = p.jobs_version + 1 WHERE p.id = ANY($1)
-        RETURNING {PARTITION}"
+        "WITH raised AS (
+            UPDATE partition p SET jobs_version = p.jobs_version + 1 WHERE p.id = ANY($1)
+            RETURNING {PARTITION}
+        )
+        SELECT {PARTITION}, pg_advisory_xact_lock('partition'::regclass::oid::int, p.id)
+        FROM raised p ORDER BY p.id"
     );
     query(tx, &sql, &[&ids]).await?.iter().map(|row| rows::partition(row, now)).collect()
 }
@@ -180,7 +183,7 @@ pub(super) async fn insert_all(
     }
     let made = insert_runs(tx, runs, now).await?;
     let sql = "DELETE FROM open_run o USING unnest($1::uuid[]) AS w (id)
-        WHERE o.id = w.id AND EXISTS (SELECT FROM ended_run e WHERE e.id = w.id)";
+        WHERE o.id = ANY(ARRAY[w.id]) AND EXISTS (SELECT FROM ended_run e WHERE e.id = w.id)";
     execute(tx, sql, &[&made]).await?;
     Ok(made)
 }
@@ -209,7 +212,10 @@ pub(super) async fn insert_runs(
             WHERE due_at <= $1 HAVING count(*) > 0
         )
         SELECT id FROM made";
-    let columns = NewRuns::of(runs)?;
+    let mut sorted: Vec<&NewRun> = runs.iter().collect();
+    sorted.sort_by_key(|run| run.id);
+    sorted.dedup_by_key(|run| run.id);
+    let columns = NewRuns::of(sorted)?;
     let mut params: Vec<&(dyn ToSql + Sync)> = vec![&now];
     params.extend(columns.params());
     let made = query(tx, sql, &params).await?;
@@ -233,6 +239,7 @@ pub(super) async fn change_job(
     if let Some(spec) = &change.spec {
         chains::refuse_cycle(&tx, &before.resource_name(), spec).await?;
     }
+    insert_all(&tx, &plan::passed_fires(&before, partition.planned_until, now), now).await?;
     if change.drop_due {
         skip_due(&tx, id, change.skip_message(), now).await?;
     }

@@ -32,7 +32,8 @@ pub(super) async fn load_jobs(
         "SELECT {JOB} FROM unnest($1::smallint[], $2::bigint[]) AS c (partition, version)
         JOIN job j ON j.partition = c.partition AND j.jobs_version > c.version
         JOIN app a ON a.id = j.app_id
-        WHERE c.version > 0 OR j.deleted_at IS NULL"
+        WHERE c.version > 0 OR j.deleted_at IS NULL
+            OR EXISTS (SELECT 1 FROM open_run r WHERE r.job_id = j.id)"
     );
     let partitions = smalls(changed.iter().map(|(partition, _)| *partition));
     let versions: Vec<i64> = changed.iter().map(|(_, version)| big(*version)).collect();
@@ -129,14 +130,16 @@ pub(super) async fn take_inbox(
 
 pub(super) async fn open_runs(store: &PostgresStore, runs: &[RunId]) -> Result<Vec<OpenRun>> {
     let sql = format!(
-        "SELECT {OPEN_RUN} FROM unnest($1::uuid[]) AS w (id) JOIN open_run r ON r.id = w.id"
+        "SELECT {OPEN_RUN} FROM unnest($1::uuid[]) AS w (id)
+        JOIN open_run r ON r.id = ANY(ARRAY[w.id])"
     );
     let found = query(&store.hot().await?, &sql, &[&uuids(runs)]).await?;
     found.iter().map(open_run).collect()
 }
 
 pub(super) async fn still_open(store: &PostgresStore, runs: &[RunId]) -> Result<Vec<RunId>> {
-    let sql = "SELECT r.id FROM unnest($1::uuid[]) AS w (id) JOIN open_run r ON r.id = w.id";
+    let sql = "SELECT r.id FROM unnest($1::uuid[]) AS w (id)
+        JOIN open_run r ON r.id = ANY(ARRAY[w.id])";
     let found = query(&store.hot().await?, sql, &[&uuids(runs)]).await?;
     found.iter().map(|row| Reader::new(row).run()).collect()
 }
@@ -169,7 +172,7 @@ pub(super) async fn show_next_fires(
 ) -> Result<()> {
     let sql = "UPDATE job j SET next_fire_at = n.at
         FROM unnest($1::bigint[], $2::timestamptz[]) AS n (id, at)
-        WHERE j.id = n.id AND j.next_fire_at IS DISTINCT FROM n.at";
+        WHERE j.id = ANY(ARRAY[n.id]) AND j.next_fire_at IS DISTINCT FROM n.at";
     let mut next = next.to_vec();
     next.sort_unstable_by_key(|(job, _)| *job);
     let (jobs, times): (Vec<i64>, Vec<_>) = next.iter().map(|(job, at)| (job.0, *at)).unzip();

@@ -18,7 +18,7 @@ use crate::{
     model::{Payload, ids::RunId, run::Outcome},
     store::{
         Result, StoreError, Topic,
-        log_chunk::{self, LOG_PAGE_CHUNKS_MAX, NewChunk, Reach, Step},
+        log_chunk::{self, CHUNK_DROPPED_MAX, LOG_PAGE_CHUNKS_MAX, NewChunk, Reach, Step},
         ops::{LogAppend, LogPage, LogQuery, ProgressRow},
     },
 };
@@ -34,7 +34,7 @@ pub(super) async fn save_progress(store: &PostgresStore, progress: &[ProgressRow
             FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::real[], $5::text[], $6::text[],
                 $7::bytea[]) AS w (id, attempt, fence, fraction, message, checkpoint_type,
                 checkpoint)
-            JOIN open_run r ON r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
+            JOIN open_run r ON r.id = ANY(ARRAY[w.id]) AND r.attempt = w.attempt AND r.fence = w.fence
             ON CONFLICT (run_id) DO UPDATE SET attempt = excluded.attempt,
                 fraction = excluded.fraction, message = excluded.message,
                 checkpoint_type = coalesce(excluded.checkpoint_type, p.checkpoint_type),
@@ -177,11 +177,11 @@ impl Inserts {
         let new = self.rows.iter_mut().find(|(of, row)| *of == key && row.first_seq == first_seq);
         if let Some((_, row)) = new {
             row.last_seq = last_seq;
-            row.dropped += dropped;
+            row.dropped = (row.dropped + dropped).min(CHUNK_DROPPED_MAX);
             return;
         }
         let count = self.counts.entry((key, first_seq)).or_default();
-        *count = (last_seq, count.1 + dropped);
+        *count = (last_seq, (count.1 + dropped).min(CHUNK_DROPPED_MAX));
     }
 
     async fn store(&self, client: &impl GenericClient, now: DateTime<Utc>) -> Result<()> {
@@ -213,10 +213,11 @@ impl Inserts {
             execute(client, sql, &params).await?;
         }
         for (((run, attempt), first_seq), (last_seq, dropped)) in &self.counts {
-            let sql = "UPDATE log_chunk SET last_seq = $4, dropped = dropped + $5
+            let sql = "UPDATE log_chunk SET last_seq = $4, dropped = least(dropped + $5, $6)
                 WHERE run_id = $1 AND attempt = $2 AND first_seq = $3";
             let (first_seq, last_seq, dropped) = (big(*first_seq), big(*last_seq), big(*dropped));
-            execute(client, sql, &[run, attempt, &first_seq, &last_seq, &dropped]).await?;
+            let max = big(CHUNK_DROPPED_MAX);
+            execute(client, sql, &[run, attempt, &first_seq, &last_seq, &dropped, &max]).await?;
         }
         Ok(())
     }

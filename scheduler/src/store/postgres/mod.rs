@@ -336,6 +336,10 @@ impl Store for PostgresStore {
         executors::claim_executor(self, claim, now).await
     }
 
+    async fn room_for_executors(&self, app: AppId, max: u32, now: DateTime<Utc>) -> Result<u32> {
+        executors::room_for_executors(self, app, max, now).await
+    }
+
     async fn touch_executors(&self, seen: &[(i64, u64)], now: DateTime<Utc>) -> Result<()> {
         executors::touch_executors(self, seen, now).await
     }

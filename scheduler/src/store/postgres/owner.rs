@@ -1,5 +1,7 @@
 //! What only the owner of a partition writes: one statement each, on the pen.
 
+use std::sync::LazyLock;
+
 use chrono::{DateTime, Utc};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -15,66 +17,98 @@ use crate::{
     },
     store::{
         OWNER_BATCH_MAX, Result, StoreError, Topic,
-        ops::{Advance, Dispatch, Plan, Planned, Uses},
+        ops::{Addressee, Advance, Dispatch, Plan, PlanRow, Planned, Uses},
     },
 };
 
-/// `locked` leaves a partition out whose row somebody holds: that is a change of a job, which would
-/// make this plan void anyhow, and the pen must not wait. The job adds nothing to the id of an ended
-/// run, but with both every index of its table is as good as any other: a plan that was made while
-/// a day's partition was empty can't have taken the wrong one. Nobody else inserts planned runs of
-/// a partition whose row is locked, so what exists is asked for: ON CONFLICT costs a further log
-/// record per row. Watchers hear of runs that are
-/// due at once; the others are shown as SCHEDULED until they are sent.
-const PLAN: &str = "WITH locked AS (
+/// The start of a plan that moves how far its partitions are planned and served. Partitions whose row
+/// somebody holds are left out: that is a change of a job, which would make this plan void anyhow, and
+/// the pen must not wait.
+const MOVES: &str = "WITH locked AS (
         SELECT p.id, a.planned_until, a.served_until
-        FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::timestamptz[],
-            $5::timestamptz[]) AS a (id, epoch, jobs_version, planned_until, served_until)
+        FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $18::timestamptz[],
+            $19::timestamptz[]) AS a (id, epoch, jobs_version, planned_until, served_until)
         JOIN partition p
             ON p.id = a.id AND p.epoch = a.epoch AND p.jobs_version = a.jobs_version
-        WHERE p.id = ANY($6::smallint[])
         FOR UPDATE OF p SKIP LOCKED
     ), moved AS (
         UPDATE partition p SET planned_until = greatest(p.planned_until, l.planned_until),
             served_until = greatest(p.served_until, l.served_until)
-        FROM locked l WHERE p.id = l.id RETURNING p.id
-    ), planned AS (
+        FROM locked l WHERE p.id = l.id AND cardinality($5::uuid[]) = 0
+    )";
+
+/// The start of a plan that only adds runs: no row is locked, since each lock is logged, which for
+/// batches of a few runs is as much as the runs themselves.
+const ADDS: &str = "WITH locked AS (
+        SELECT unnest(share_partitions($1::smallint[], $2::bigint[], $3::bigint[])) AS id
+    )";
+
+/// Nobody else inserts planned runs of a partition that is locked, so what exists is asked for: ON
+/// CONFLICT costs a further log record per row. Watchers hear of runs that are due at once; the others
+/// are shown as SCHEDULED until they are sent.
+const RUNS: &str = ", planned AS (
         INSERT INTO open_run (id, job_id, app_id, partition, revision, trigger, state, fire_at,
-            due_at, created_at, extra)
-        SELECT r.id, r.job_id, r.app_id, r.partition, r.revision, r.trigger, 'QUEUED', r.fire_at,
-            r.due_at, $7, r.extra::jsonb
-        FROM unnest($8::uuid[], $9::bigint[], $10::bigint[], $11::smallint[], $12::bigint[],
-            $13::text[], $14::timestamptz[], $15::timestamptz[], $16::text[])
-            AS r (id, job_id, app_id, partition, revision, trigger, fire_at, due_at, extra)
-        WHERE r.partition = ANY(ARRAY(SELECT id FROM moved)) AND NOT EXISTS (
+            due_at, created_at, extra, executor, session_epoch, fence, dispatched_at)
+        SELECT r.id, r.job_id, r.app_id, r.partition, r.revision, r.trigger,
+            CASE WHEN r.executor IS NULL THEN 'QUEUED' ELSE 'DISPATCHED' END, r.fire_at,
+            r.due_at, $4, r.extra::jsonb, r.executor, r.session_epoch,
+            CASE WHEN r.executor IS NULL THEN 0 ELSE 1 END,
+            CASE WHEN r.executor IS NULL THEN NULL ELSE $4::timestamptz END
+        FROM unnest($5::uuid[], $6::bigint[], $7::bigint[], $8::smallint[], $9::bigint[],
+            $10::text[], $11::timestamptz[], $12::timestamptz[], $13::text[], $14::text[],
+            $15::bigint[]) AS r (id, job_id, app_id, partition, revision, trigger, fire_at, due_at,
+                extra, executor, session_epoch)
+        WHERE r.partition = ANY(ARRAY(SELECT id FROM locked))";
+
+/// What is asked of runs that somebody may have written: two searches for each. The job adds nothing
+/// to the id of an ended run, but with both every index of its table is as good as any other: a plan
+/// that was made while a day's partition was empty can't have taken the wrong one.
+const UNLESS_THERE: &str = " AND NOT EXISTS (
             SELECT FROM ended_run e
             WHERE e.id = r.id AND e.job_id = r.job_id)
-            AND NOT EXISTS (SELECT FROM open_run o WHERE o.id = r.id)
-        RETURNING id, due_at
-    ), told AS (
-        INSERT INTO run_event (at, changed) SELECT $7, array_agg(id) FROM planned
-        WHERE due_at <= $7 HAVING count(*) > 0
-    )
-    SELECT ARRAY(SELECT id FROM moved), ARRAY(SELECT id FROM planned)";
+            AND NOT EXISTS (SELECT FROM open_run o WHERE o.id = r.id)";
 
-/// The same with decisions not to run, which are rare.
-const PLAN_SKIPS: &str = ", skipped AS (
+const TOLD: &str = " RETURNING id, due_at
+    ), told AS (
+        INSERT INTO run_event (at, changed) SELECT $4, array_agg(id) FROM planned
+        WHERE due_at <= $4 HAVING count(*) > 0
+    ), turned AS (
+        INSERT INTO route_cursor AS c (job_id, cursor, uses)
+        SELECT w.job_id, 0, w.uses::jsonb FROM unnest($16::bigint[], $17::text[])
+            AS w (job_id, uses)
+        ON CONFLICT (job_id) DO UPDATE SET uses = excluded.uses
+    )";
+
+/// Decisions not to run, which are rare.
+const SKIPS: &str = ", skipped AS (
         INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, created_at,
             attempt, fence, session_epoch, ended_at, message, missed_count, missed_until)
-        SELECT s.id, s.job_id, s.app_id, s.revision, 'SCHEDULE', 'SKIPPED', s.fire_at, $7, 1, 0, 0,
-            $7, s.message, s.missed_count, s.missed_until
-        FROM unnest($17::uuid[], $18::bigint[], $19::bigint[], $20::smallint[], $21::bigint[],
-            $22::timestamptz[], $23::text[], $24::int[], $25::timestamptz[])
+        SELECT s.id, s.job_id, s.app_id, s.revision, 'SCHEDULE', 'SKIPPED', s.fire_at, $4, 1, 0, 0,
+            $4, s.message, s.missed_count, s.missed_until
+        FROM unnest($20::uuid[], $21::bigint[], $22::bigint[], $23::smallint[], $24::bigint[],
+            $25::timestamptz[], $26::text[], $27::int[], $28::timestamptz[])
             AS s (id, job_id, app_id, partition, revision, fire_at, message, missed_count,
                 missed_until)
-        WHERE s.partition = ANY(ARRAY(SELECT id FROM moved))
+        WHERE s.partition = ANY(ARRAY(SELECT id FROM locked))
             AND NOT EXISTS (SELECT FROM open_run o WHERE o.id = s.id)
         ON CONFLICT (id) DO NOTHING RETURNING id
     ), told_skips AS (
-        INSERT INTO run_event (at, changed) SELECT $7, array_agg(id) FROM skipped
+        INSERT INTO run_event (at, changed) SELECT $4, array_agg(id) FROM skipped
         HAVING count(*) > 0
-    )
-    SELECT ARRAY(SELECT id FROM moved), ARRAY(SELECT id FROM planned)";
+    )";
+
+/// What was done: partitions that were locked, runs that were inserted.
+const DONE: &str = " SELECT ARRAY(SELECT id FROM locked), ARRAY(SELECT id FROM planned)";
+
+static PLAN_MOVES: LazyLock<String> =
+    LazyLock::new(|| [MOVES, RUNS, UNLESS_THERE, TOLD, DONE].concat());
+static PLAN_SKIPS: LazyLock<String> =
+    LazyLock::new(|| [MOVES, RUNS, UNLESS_THERE, TOLD, SKIPS, DONE].concat());
+static PLAN_ADDS: LazyLock<String> =
+    LazyLock::new(|| [ADDS, RUNS, UNLESS_THERE, TOLD, DONE].concat());
+/// Of runs that nobody can have written. Should one be there after all, the key refuses the whole plan,
+/// and the owner begins anew.
+static PLAN_FRESH: LazyLock<String> = LazyLock::new(|| [ADDS, RUNS, TOLD, DONE].concat());
 
 pub(super) async fn plan(
     store: &PostgresStore,
@@ -84,36 +118,44 @@ pub(super) async fn plan(
     if plan.runs.len() + plan.skips.len() > OWNER_BATCH_MAX {
         return Err(StoreError::Internal(format!("a plan has more than {OWNER_BATCH_MAX} rows")));
     }
-    let advances = Advances::of(&plan.advances);
-    let runs = NewRuns::of(&plan.runs)?;
     let held = store.pen.partitions();
-    let mut params: Vec<&(dyn ToSql + Sync)> = vec![
-        &advances.ids,
-        &advances.epochs,
-        &advances.versions,
-        &advances.planned,
-        &advances.served,
-        &held,
-        &now,
-    ];
+    let held = plan.advances.iter().filter(|advance| held.contains(&small_id(advance.partition)));
+    let advances = Advances::of(held);
+    let mut rows: Vec<&PlanRow> = plan.runs.iter().collect();
+    rows.sort_by_key(|row| row.run.id);
+    rows.dedup_by_key(|row| row.run.id);
+    let runs = NewRuns::of(rows.iter().map(|row| &row.run))?;
+    let to = Addressees::of(rows.iter().map(|row| row.to.as_ref()));
+    let counted = Counted::of(&plan.uses)?;
+    let skips = Skips::of(&plan.skips, &runs.ids);
+    let mut params: Vec<&(dyn ToSql + Sync)> =
+        vec![&advances.ids, &advances.epochs, &advances.versions, &now];
     params.extend(runs.params());
-    let found = if plan.skips.is_empty() {
-        store.pen.write(PLAN, &params).await?
-    } else {
-        let skips = Skips::of(&plan.skips, &runs.ids);
+    params.extend(to.params());
+    params.extend(counted.params());
+    let moves = [&advances.planned as &(dyn ToSql + Sync), &advances.served];
+    let sql = if !plan.skips.is_empty() {
+        params.extend(moves);
         params.extend(skips.params());
-        let head = PLAN.rsplit_once("SELECT ARRAY(SELECT id FROM moved)").map_or(PLAN, |x| x.0);
-        let sql = format!("{}{PLAN_SKIPS}", head.trim_end());
-        let found = store.pen.write(&sql, &params).await?;
-        store.hints.tell(Topic::RunEvents);
-        found
+        &PLAN_SKIPS
+    } else if plan.runs.is_empty() {
+        params.extend(moves);
+        &PLAN_MOVES
+    } else if plan.fresh {
+        &PLAN_FRESH
+    } else {
+        &PLAN_ADDS
     };
+    let found = store.pen.write(sql, &params).await?;
     let Some(row) = found.first() else { return Ok(Planned::default()) };
     let mut row = Reader::new(row);
     let mut advanced: Vec<PartitionId> =
         row.get::<Vec<i16>>()?.into_iter().map(|id| PartitionId(id.unsigned_abs())).collect();
     advanced.sort_unstable();
-    let inserted = row.get::<Vec<Uuid>>()?.into_iter().map(RunId::from_uuid).collect();
+    let inserted: Vec<RunId> = row.get::<Vec<Uuid>>()?.into_iter().map(RunId::from_uuid).collect();
+    if !inserted.is_empty() || !plan.skips.is_empty() {
+        store.hints.tell(Topic::RunEvents);
+    }
     Ok(Planned { advanced, inserted })
 }
 
@@ -127,7 +169,7 @@ struct Advances {
 }
 
 impl Advances {
-    fn of(advances: &[Advance]) -> Self {
+    fn of<'a>(advances: impl IntoIterator<Item = &'a Advance>) -> Self {
         let mut columns = Self::default();
         for advance in advances {
             columns.ids.push(small_id(advance.partition));
@@ -140,7 +182,7 @@ impl Advances {
     }
 }
 
-/// Runs to be made, column by column, sorted by id and each once.
+/// Runs to be made, column by column.
 #[derive(Default)]
 pub(super) struct NewRuns {
     ids: Vec<Uuid>,
@@ -155,12 +197,10 @@ pub(super) struct NewRuns {
 }
 
 impl NewRuns {
-    pub(super) fn of(runs: &[NewRun]) -> Result<Self> {
-        let mut sorted: Vec<&NewRun> = runs.iter().collect();
-        sorted.sort_by_key(|run| run.id);
-        sorted.dedup_by_key(|run| run.id);
+    /// In the given order: sorted by id, each once.
+    pub(super) fn of<'a>(runs: impl IntoIterator<Item = &'a NewRun>) -> Result<Self> {
         let mut columns = Self::default();
-        for run in sorted {
+        for run in runs {
             columns.ids.push(run.id.to_uuid());
             columns.jobs.push(run.job.0);
             columns.apps.push(run.app.0);
@@ -187,6 +227,28 @@ impl NewRuns {
             &self.dues,
             &self.extras,
         ]
+    }
+}
+
+/// Whom runs are sent to, column by column.
+#[derive(Default)]
+struct Addressees<'a> {
+    executors: Vec<Option<&'a str>>,
+    epochs: Vec<i64>,
+}
+
+impl<'a> Addressees<'a> {
+    fn of(all: impl IntoIterator<Item = Option<&'a Addressee>>) -> Self {
+        let mut columns = Self::default();
+        for to in all {
+            columns.executors.push(to.map(|to| &*to.executor));
+            columns.epochs.push(to.map_or(0, |to| big(to.session_epoch)));
+        }
+        columns
+    }
+
+    fn params(&self) -> [&(dyn ToSql + Sync); 2] {
+        [&self.executors, &self.epochs]
     }
 }
 
@@ -245,8 +307,8 @@ const DISPATCH: &str = "WITH sent AS (
             acked_at = NULL, message = ''
         FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::text[], $5::bigint[])
             AS w (id, attempt, fence, executor, session_epoch)
-        WHERE r.id = w.id AND r.state = 'QUEUED' AND r.attempt = w.attempt AND r.fence = w.fence
-            AND r.partition = ANY($7::smallint[])
+        WHERE r.id = ANY(ARRAY[w.id]) AND r.state = 'QUEUED' AND r.attempt = w.attempt
+            AND r.fence = w.fence AND r.partition = ANY($7::smallint[])
         RETURNING r.id, r.attempt, r.fence
     ), told AS (
         INSERT INTO run_event (at, changed) SELECT $6, array_agg(id) FROM sent HAVING count(*) > 0
@@ -265,27 +327,14 @@ pub(super) async fn dispatch(
     let mut rows: Vec<_> = batch.rows.iter().collect();
     rows.sort_unstable_by_key(|row| row.attempt.run);
     let refs = Refs::of(rows.iter().map(|row| row.attempt));
-    let executors: Vec<&str> = rows.iter().map(|row| &*row.executor).collect();
-    let epochs: Vec<i64> = rows.iter().map(|row| big(row.session_epoch)).collect();
+    let to = Addressees::of(rows.iter().map(|row| Some(&row.to)));
     let counted = Counted::of(&batch.uses)?;
     let held = store.pen.partitions();
-    let sent = store
-        .pen
-        .write(
-            DISPATCH,
-            &[
-                &refs.ids,
-                &refs.attempts,
-                &refs.fences,
-                &executors,
-                &epochs,
-                &now,
-                &held,
-                &counted.jobs,
-                &counted.uses,
-            ],
-        )
-        .await?;
+    let mut params: Vec<&(dyn ToSql + Sync)> = vec![&refs.ids, &refs.attempts, &refs.fences];
+    params.extend(to.params());
+    params.extend([&now as &(dyn ToSql + Sync), &held]);
+    params.extend(counted.params());
+    let sent = store.pen.write(DISPATCH, &params).await?;
     if !sent.is_empty() {
         store.hints.tell(Topic::RunEvents);
     }
@@ -312,13 +361,17 @@ impl Counted {
         }
         Ok(columns)
     }
+
+    fn params(&self) -> [&(dyn ToSql + Sync); 2] {
+        [&self.jobs, &self.uses]
+    }
 }
 
 const WAKE: &str = "WITH woken AS (
         UPDATE open_run r SET state = 'QUEUED', attempt = r.attempt + 1,
             dispatched_at = NULL, acked_at = NULL, message = ''
         FROM unnest($1::uuid[], $2::int[], $3::bigint[]) AS w (id, attempt, fence)
-        WHERE r.id = w.id AND r.state = 'RETRY_WAIT' AND r.attempt = w.attempt
+        WHERE r.id = ANY(ARRAY[w.id]) AND r.state = 'RETRY_WAIT' AND r.attempt = w.attempt
             AND r.fence = w.fence AND r.partition = ANY($5::smallint[])
         RETURNING r.id, r.attempt, r.fence
     ), told AS (

@@ -25,7 +25,7 @@ const REQUEUE: &str = "WITH back AS (
             kill_grace_us = NULL
         FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::timestamptz[], $7::text[])
             AS w (id, attempt, fence, sources, due_at, message)
-        WHERE r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
+        WHERE r.id = ANY(ARRAY[w.id]) AND r.attempt = w.attempt AND r.fence = w.fence
             AND strpos(w.sources, r.state) > 0
         RETURNING r.id, r.attempt, r.fence, r.partition
     ), left_behind AS (
@@ -51,8 +51,8 @@ const KEEP: &str = "WITH back AS (
             $13::timestamptz[], $14::bigint[], $15::bigint[])
             AS w (id, attempt, fence, sources, due_at, message, goes_on, lost, outcome, failure,
                 acked_at, handler_start_at, duration_us, last_log_seq)
-        JOIN open_run was ON was.id = w.id
-        WHERE r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
+        JOIN open_run was ON was.id = ANY(ARRAY[w.id])
+        WHERE r.id = ANY(ARRAY[w.id]) AND r.attempt = w.attempt AND r.fence = w.fence
             AND strpos(w.sources, r.state) > 0
         RETURNING r.id, r.attempt, w.fence, r.partition, r.executor, r.session_epoch,
             was.dispatched_at, coalesce(was.acked_at, w.acked_at) AS acked_at, w.outcome,

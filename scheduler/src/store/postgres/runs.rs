@@ -33,7 +33,7 @@ const ACK: &str = "WITH acked AS (
             started_at = coalesce(r.started_at, w.at)
         FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::timestamptz[], $5::bigint[],
             $6::text[]) AS w (id, attempt, fence, at, app_id, executor)
-        WHERE r.id = w.id AND r.state = 'DISPATCHED' AND r.attempt = w.attempt
+        WHERE r.id = ANY(ARRAY[w.id]) AND r.state = 'DISPATCHED' AND r.attempt = w.attempt
             AND r.fence = w.fence AND r.app_id = w.app_id AND r.executor = w.executor
         RETURNING r.id, r.attempt, r.fence, w.at
     ), told AS (
@@ -63,13 +63,13 @@ const END: &str = "WITH want AS (
         SELECT * FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::int[],
             $7::text[], $8::text[], $9::text[], $10::timestamptz[], $11::timestamptz[],
             $12::bigint[], $13::bigint[], $14::text[], $15::bytea[], $16::boolean[], $17::text[],
-            $18::bigint[], $19::text[])
+            $18::bigint[], $19::text[], $20::boolean[])
             AS w (id, attempt, fence, sources, place, state, outcome, failure, acked_at,
                 handler_start_at, duration_us, last_log_seq, output_type, output,
-                output_truncated, message, by_app, by_executor)
+                output_truncated, message, by_app, by_executor, missed)
     ), gone AS (
         DELETE FROM open_run r USING want w
-        WHERE r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
+        WHERE r.id = ANY(ARRAY[w.id]) AND r.attempt = w.attempt AND r.fence = w.fence
             AND strpos(w.sources, r.state) > 0
             AND (w.by_app IS NULL OR r.app_id = w.by_app AND r.executor = w.by_executor)
         RETURNING r.id, r.job_id, r.app_id, r.revision, r.trigger, w.state, r.fire_at, r.due_at,
@@ -77,7 +77,7 @@ const END: &str = "WITH want AS (
             r.dispatched_at, coalesce(r.acked_at, w.acked_at) AS acked_at,
             coalesce(r.started_at, w.acked_at) AS started_at, w.outcome, w.failure,
             w.handler_start_at, w.duration_us, w.last_log_seq, w.output_type, w.output,
-            w.output_truncated, r.kill_reason, w.message, r.extra, w.place
+            w.output_truncated, r.kill_reason, w.message, r.extra, w.place, w.missed
     ), progress AS (
         DELETE FROM run_progress p USING gone g
         WHERE p.run_id = g.id AND EXISTS (SELECT FROM run_progress)
@@ -87,13 +87,14 @@ const END: &str = "WITH want AS (
             created_at, attempt, fence, lost, executor, session_epoch, dispatched_at, acked_at,
             started_at, ended_at, outcome, failure, handler_start_at, duration_us, last_log_seq,
             output_type, output, output_truncated, kill_reason, message, extra, progress,
-            progress_message)
+            progress_message, missed_count, missed_until)
         SELECT g.id, g.job_id, g.app_id, g.revision, g.trigger, g.state, g.fire_at,
             nullif(g.due_at, g.fire_at), g.created_at, g.attempt, g.fence, nullif(g.lost, 0),
             g.executor, g.session_epoch, g.dispatched_at, nullif(g.acked_at, g.started_at),
             g.started_at, $1, g.outcome, g.failure::jsonb, g.handler_start_at, g.duration_us,
             nullif(g.last_log_seq, 0), g.output_type, g.output, nullif(g.output_truncated, false),
-            g.kill_reason, nullif(g.message, ''), g.extra, p.fraction, nullif(p.message, '')
+            g.kill_reason, nullif(g.message, ''), g.extra, p.fraction, nullif(p.message, ''),
+            CASE WHEN g.missed THEN 1 END, CASE WHEN g.missed THEN g.fire_at END
         FROM gone g LEFT JOIN progress p ON p.run_id = g.id
     ), told AS (
         INSERT INTO run_event (at, changed) SELECT $1, array_agg(id) FROM gone HAVING count(*) > 0
@@ -219,6 +220,7 @@ struct RunEnds<'a> {
     outputs: Vec<Option<&'a [u8]>>,
     truncated: Vec<bool>,
     messages: Vec<&'a str>,
+    missed: Vec<bool>,
 }
 
 impl<'a> RunEnds<'a> {
@@ -238,11 +240,12 @@ impl<'a> RunEnds<'a> {
             columns.outputs.push(end.output.as_ref().map(|o| &*o.data));
             columns.truncated.push(end.output_truncated);
             columns.messages.push(&end.message);
+            columns.missed.push(end.missed);
         }
         Ok(columns)
     }
 
-    fn params(&self) -> [&(dyn ToSql + Sync); 18] {
+    fn params(&self) -> [&(dyn ToSql + Sync); 19] {
         [
             &self.refs.ids,
             &self.refs.attempts,
@@ -262,6 +265,7 @@ impl<'a> RunEnds<'a> {
             &self.messages,
             &self.ends.by.apps,
             &self.ends.by.names,
+            &self.missed,
         ]
     }
 }
@@ -272,7 +276,7 @@ const CANCEL: &str = "WITH marked AS (
             state = CASE WHEN (r.extra ->> 'follow')::int & 8 <> 0 THEN r.state ELSE 'CANCELING' END
         FROM unnest($2::uuid[], $3::int[], $4::bigint[], $5::text[], $6::text[], $7::bigint[],
             $8::text[]) AS w (id, attempt, fence, sources, reason, grace_us, message)
-        WHERE r.id = w.id AND r.attempt = w.attempt AND r.fence = w.fence
+        WHERE r.id = ANY(ARRAY[w.id]) AND r.attempt = w.attempt AND r.fence = w.fence
             AND strpos(w.sources, r.state) > 0
         RETURNING r.id, r.attempt, r.fence, r.partition
     ), left_behind AS (
@@ -325,7 +329,8 @@ pub(super) async fn explain_waiting(store: &PostgresStore, runs: &[(RunId, Strin
     let sql = "WITH explained AS (
             UPDATE open_run r SET message = w.message
             FROM unnest($1::uuid[], $2::text[]) AS w (id, message)
-            WHERE r.id = w.id AND r.state = 'QUEUED' AND r.message <> w.message RETURNING r.id
+            WHERE r.id = ANY(ARRAY[w.id]) AND r.state = 'QUEUED' AND r.message <> w.message
+            RETURNING r.id
         )
         INSERT INTO run_event (at, changed) SELECT now(), array_agg(id) FROM explained
         HAVING count(*) > 0";
@@ -341,22 +346,26 @@ pub(super) async fn explain_waiting(store: &PostgresStore, runs: &[(RunId, Strin
 }
 
 /// Of an attempt that went to another executor since, or under a fence it never had, nothing is
-/// kept: the result is not its own.
+/// kept: the result is not its own. Of several dispatches to one executor it is of the first that
+/// is not before its fence; the one of the ended row is the last of all.
 pub(super) async fn record_late(store: &PostgresStore, late: &[LateResult]) -> Result<()> {
     let sql = "WITH want AS (
-            SELECT * FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::text[], $5::bigint[],
+            SELECT w.*, (SELECT min(a.fence) FROM attempt a
+                WHERE a.run_id = w.id AND a.number = w.attempt AND a.fence >= w.fence
+                    AND a.executor = w.by_executor) AS past
+            FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::text[], $5::bigint[],
                 $6::text[]) AS w (id, attempt, fence, outcome, by_app, by_executor)
         ), past AS (
             UPDATE attempt a SET late_outcome = w.outcome FROM want w
-            WHERE a.run_id = w.id AND a.number = w.attempt AND a.fence >= w.fence
-                AND a.executor = w.by_executor AND w.by_app IN (
+            WHERE a.run_id = w.id AND a.number = w.attempt AND a.fence = w.past
+                AND w.by_app IN (
                     SELECT app_id FROM open_run WHERE id = w.id
                     UNION ALL SELECT app_id FROM ended_run WHERE id = w.id)
             RETURNING w.id
         ), last AS (
             UPDATE ended_run e SET late_outcome = w.outcome FROM want w
             WHERE e.id = w.id AND e.attempt = w.attempt AND e.fence >= w.fence
-                AND e.app_id = w.by_app AND e.executor = w.by_executor
+                AND w.past IS NULL AND e.app_id = w.by_app AND e.executor = w.by_executor
             RETURNING w.id
         ), noted AS (SELECT id FROM past UNION SELECT id FROM last)
         INSERT INTO run_event (at, changed) SELECT now(), array_agg(id) FROM noted

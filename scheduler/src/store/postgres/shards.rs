@@ -102,7 +102,7 @@ async fn start(client: &impl GenericClient, parents: &[(RunId, DateTime<Utc>)]) 
     let sql = "WITH started AS (
             UPDATE open_run r SET state = 'RUNNING', started_at = coalesce(r.started_at, w.at)
             FROM unnest($1::uuid[], $2::timestamptz[]) AS w (id, at)
-            WHERE r.id = w.id AND r.state = 'QUEUED' AND r.fence > 0
+            WHERE r.id = ANY(ARRAY[w.id]) AND r.state = 'QUEUED' AND r.fence > 0
                 AND (r.extra ->> 'follow')::int & 8 <> 0
             RETURNING r.id, w.at
         )

@@ -12,6 +12,7 @@ use crate::{
     model::{
         app::{App, AppSpec},
         ids::AppId,
+        words,
     },
     store::{Result, StoreError, ops::RequestKey},
 };
@@ -110,7 +111,9 @@ pub(super) fn delete(tx: &mut Tx<'_>, id: AppId) -> Result<()> {
     if let Some((jobs, runs)) = counted
         && (jobs > 0 || runs > 0)
     {
-        return Err(StoreError::Conflict(format!("the app has {jobs} jobs and {runs} open runs")));
+        let jobs = words::count(jobs.cast_unsigned(), "job");
+        let runs = words::count(runs.cast_unsigned(), "open run");
+        return Err(StoreError::Conflict(format!("the app has {jobs} and {runs}")));
     }
     calendars::delete_all(tx, id)?;
     tx.execute("DELETE FROM executor WHERE app_id = ?1", [id.0])?;

@@ -19,6 +19,7 @@ use crate::{
         calendar::{CALENDAR_JOBS_MAX, Calendar, CalendarSpec, Calendars, Coverage},
         ids::{AppId, JobId},
         job::{Job, JobSpec},
+        words,
     },
     store::{
         Result, StoreError, Topic,
@@ -170,19 +171,16 @@ pub(super) fn update(
 ) -> Result<Calendar> {
     tx.note_time(now);
     let before = by_id(tx.conn(), id)?;
+    for job in users_of(tx.conn(), id)? {
+        jobs::insert_passed(tx, &job, now)?;
+    }
     let sql = "UPDATE calendar SET spec = ?2, version = version + 1 WHERE id = ?1 AND version = ?3";
     if tx.execute(sql, params![id, json(spec)?, count(version)])? == 0 {
         let name = before.resource_name();
         return Err(StoreError::Conflict(format!("{name} was changed meanwhile")));
     }
-    let sql = format!(
-        "SELECT {JOB} FROM job_calendar u JOIN job j ON j.id = u.job_id
-         JOIN app a ON a.id = j.app_id WHERE u.calendar_id = ?1 AND j.deleted_at IS NULL"
-    );
-    let mut jobs = all(tx.conn(), &sql, [id], rows::job)?;
-    attach(tx.conn(), &mut jobs)?;
     let mut versions = BTreeMap::new();
-    for job in &jobs {
+    for job in &users_of(tx.conn(), id)? {
         let version = match versions.get(&job.partition) {
             Some(version) => *version,
             None => {
@@ -205,6 +203,17 @@ pub(super) fn update(
     by_id(tx.conn(), id)
 }
 
+/// The jobs that use the calendar.
+fn users_of(conn: &Connection, id: i64) -> Result<Vec<Job>> {
+    let sql = format!(
+        "SELECT {JOB} FROM job_calendar u JOIN job j ON j.id = u.job_id
+         JOIN app a ON a.id = j.app_id WHERE u.calendar_id = ?1 AND j.deleted_at IS NULL"
+    );
+    let mut jobs = all(conn, &sql, [id], rows::job)?;
+    attach(conn, &mut jobs)?;
+    Ok(jobs)
+}
+
 /// Deletes a calendar that no job uses.
 pub(super) fn delete(tx: &mut Tx<'_>, id: i64) -> Result<()> {
     let sql = "SELECT count(*) FROM job_calendar WHERE calendar_id = ?1";
@@ -219,7 +228,8 @@ pub(super) fn delete(tx: &mut Tx<'_>, id: i64) -> Result<()> {
 }
 
 fn in_use(users: i64) -> StoreError {
-    StoreError::Conflict(format!("{users} jobs use it"))
+    let users = words::count(users.cast_unsigned(), "job");
+    StoreError::Conflict(format!("it is used by {users}"))
 }
 
 /// Deletes the calendars of an app that is deleted; none of them may be used by another's jobs.

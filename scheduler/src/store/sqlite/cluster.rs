@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::params;
 
 use super::{
-    SqliteStore,
+    SqliteStore, owner,
     rows::{self, count},
     writer::all,
 };
@@ -71,8 +71,22 @@ impl ClusterStore for SqliteStore {
         Ok(Vec::new())
     }
 
-    async fn tell_owners(&self, _: &[(RunId, Option<PartitionId>)]) -> Result<()> {
-        Ok(())
+    async fn tell_owners(&self, runs: &[(RunId, Option<PartitionId>)]) -> Result<()> {
+        let runs = runs.to_vec();
+        self.writer
+            .write(move |tx| {
+                for (run, partition) in runs {
+                    let partition = match partition {
+                        Some(known) => Some(known),
+                        None => owner::open_run(tx.conn(), run)?.map(|run| run.partition),
+                    };
+                    if let Some(partition) = partition {
+                        tx.leave_in_inbox(partition, run)?;
+                    }
+                }
+                Ok(())
+            })
+            .await
     }
 
     async fn load_revisions(&self, revisions: &[(JobId, u64)]) -> Result<Vec<Job>> {

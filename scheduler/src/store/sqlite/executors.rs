@@ -5,14 +5,14 @@ use rusqlite::{Connection, params};
 
 use super::{
     owner,
-    rows::{self, EXECUTOR, count, counted, json, us},
+    rows::{self, EXECUTOR, count, counted, counted32, json, us},
     writer::{Tx, all, find},
 };
 use crate::{
-    model::{executor::Executor, ids::AppId, run::OpenRun},
+    model::{executor::Executor, ids::AppId, run::OpenRun, words},
     store::{
         Result, StoreError, Topic,
-        ops::{Claim, Claimed, ExecutorQuery},
+        ops::{Claim, Claimed, ExecutorQuery, FORGOTTEN_MAX, SILENT_KEPT},
     },
 };
 
@@ -84,6 +84,25 @@ fn put(tx: &Tx<'_>, claim: &Claim, resume_hash: &[u8], now: DateTime<Utc>) -> Re
         |row| Ok((row.get(0)?, counted(row.get(1)?))),
     )?
     .ok_or_else(|| StoreError::Internal("an executor was not stored".to_owned()))
+}
+
+/// How many more executors the app may have, some forgotten for that if need be.
+pub(super) fn make_room(tx: &mut Tx<'_>, app: AppId, max: u32, now: DateTime<Utc>) -> Result<u32> {
+    let sql = "SELECT count(*) FROM executor WHERE app_id = ?1";
+    let known = find(tx.conn(), sql, [app.0], |row| row.get(0).map(counted32))?.unwrap_or(0);
+    if known < max {
+        return Ok(max - known);
+    }
+    let forgotten = tx.execute(
+        "DELETE FROM executor WHERE id IN (
+             SELECT id FROM executor e
+             WHERE app_id = ?1 AND NOT cordoned AND disconnected_at < ?2 AND NOT EXISTS (
+                 SELECT 1 FROM open_run r WHERE r.app_id = e.app_id AND r.executor = e.name
+                     AND r.state IN ('DISPATCHED', 'RUNNING', 'CANCELING'))
+             ORDER BY disconnected_at LIMIT ?3)",
+        params![app.0, us(now - SILENT_KEPT), FORGOTTEN_MAX],
+    )?;
+    Ok(max.saturating_sub(known - u32::try_from(forgotten).unwrap_or(known)))
 }
 
 /// Signs of life of sessions.
@@ -167,7 +186,8 @@ pub(super) fn delete(tx: &mut Tx<'_>, app: AppId, name: &str) -> Result<()> {
     }
     let open = owner::runs_with(tx.conn(), app.0, name)?.len();
     if open > 0 {
-        return Err(StoreError::Conflict(format!("executor {name} still has {open} open runs")));
+        let open = words::count(open as u64, "open run");
+        return Err(StoreError::Conflict(format!("executor {name} still has {open}")));
     }
     tx.execute("DELETE FROM executor WHERE id = ?1", [row.row])?;
     Ok(())

@@ -15,6 +15,7 @@ use crate::{
     model::{
         ids::{AppId, AttemptRef, JobId, RunId},
         job::{Job, JobSpec},
+        plan,
     },
     store::{
         NAMESAKES_MAX, Result, StoreError, Topic,
@@ -184,6 +185,13 @@ pub(super) fn insert_planned(
     Ok(made)
 }
 
+/// Inserts the runs of a job's fire times that have come and that its owner is only about to serve.
+pub(super) fn insert_passed(tx: &mut Tx<'_>, job: &Job, now: DateTime<Utc>) -> Result<()> {
+    let passed =
+        |input: &ReplanInput| plan::passed_fires(&input.job, input.partition.planned_until, now);
+    insert_planned(tx, job, passed, now).map(|_| ())
+}
+
 /// Changes a job: removes its unsent planned runs, applies the change, plans anew.
 pub(super) fn change(
     tx: &mut Tx<'_>,
@@ -201,6 +209,7 @@ pub(super) fn change(
         chains::refuse_cycle(tx.conn(), &before.resource_name(), spec)?;
     }
     let jobs_version = nodes::raise_jobs_version(tx, before.partition)?;
+    insert_passed(tx, &before, now)?;
     if change.drop_due {
         skip_due(tx, &before, change.skip_message(), now)?;
     }

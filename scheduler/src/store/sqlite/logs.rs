@@ -15,7 +15,7 @@ use crate::{
     },
     store::{
         Result, StoreError, Topic,
-        log_chunk::{self, LOG_PAGE_CHUNKS_MAX, Reach, Step},
+        log_chunk::{self, CHUNK_DROPPED_MAX, LOG_PAGE_CHUNKS_MAX, Reach, Step},
         ops::{LogAppend, LogPage, LogQuery, ProgressRow},
     },
 };
@@ -105,9 +105,16 @@ fn append_one(tx: &mut Tx<'_>, chunk: &LogAppend, now: DateTime<Utc>) -> Result<
         Step::Nothing => {}
         Step::Count { first_seq, last_seq, dropped } => {
             tx.execute(
-                "UPDATE log_chunk SET last_seq = ?4, dropped = dropped + ?5
+                "UPDATE log_chunk SET last_seq = ?4, dropped = min(dropped + ?5, ?6)
                  WHERE run_id = ?1 AND attempt = ?2 AND first_seq = ?3",
-                params![run.to_bytes(), attempt, count(first_seq), count(last_seq), count(dropped)],
+                params![
+                    run.to_bytes(),
+                    attempt,
+                    count(first_seq),
+                    count(last_seq),
+                    count(dropped),
+                    count(CHUNK_DROPPED_MAX),
+                ],
             )?;
         }
         Step::Insert(new) => {

@@ -304,6 +304,10 @@ impl Store for SqliteStore {
         self.writer.write(move |tx| executors::claim(tx, &claim, now)).await
     }
 
+    async fn room_for_executors(&self, app: AppId, max: u32, now: DateTime<Utc>) -> Result<u32> {
+        self.writer.write(move |tx| executors::make_room(tx, app, max, now)).await
+    }
+
     async fn touch_executors(&self, seen: &[(i64, u64)], now: DateTime<Utc>) -> Result<()> {
         let seen = seen.to_vec();
         self.writer.write(move |tx| executors::touch(tx, &seen, now)).await

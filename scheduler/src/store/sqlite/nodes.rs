@@ -154,6 +154,13 @@ pub(super) fn raise_jobs_version(tx: &mut Tx<'_>, id: PartitionId) -> Result<u64
     .ok_or_else(|| StoreError::Internal(format!("partition {} has no row", id.0)))
 }
 
+/// Whether a partition still has the epoch and the jobs that the owner planned with.
+pub(super) fn is_as_known(tx: &mut Tx<'_>, row: &crate::store::ops::Advance) -> Result<bool> {
+    let sql = "SELECT 1 FROM partition WHERE id = ?1 AND epoch = ?2 AND jobs_version = ?3";
+    let params = params![row.partition.0, count(row.epoch), count(row.jobs_version)];
+    Ok(find(tx.conn(), sql, params, |_| Ok(()))?.is_some())
+}
+
 /// Moves a partition's times if it still has the epoch and the jobs that the owner planned with.
 pub(super) fn advance(tx: &mut Tx<'_>, to: &crate::store::ops::Advance) -> Result<bool> {
     let changed = tx.execute(

@@ -18,7 +18,10 @@ use crate::{
     },
     store::{
         Result,
-        ops::{Dispatch, InboxBatch, NewRun, OpenRuns, Plan, Planned, RevisionSpec, RunScope},
+        ops::{
+            Addressee, Dispatch, InboxBatch, NewRun, OpenRuns, Plan, PlanRow, Planned,
+            RevisionSpec, RunScope, Uses,
+        },
     },
 };
 
@@ -28,11 +31,13 @@ const INBOX_BATCH_MAX: usize = 1000;
 const WITH_EXECUTOR: &str = "r.app_id = ?1 AND r.executor = ?2 \
     AND r.state IN ('DISPATCHED', 'RUNNING', 'CANCELING')";
 
-/// Jobs that changed after the given version of their partition; all that live for version 0.
+/// Jobs that changed after the given version of their partition; for version 0 all that live or have
+/// open runs.
 pub(super) fn load_jobs(conn: &Connection, changed: &[(PartitionId, u64)]) -> Result<Vec<Job>> {
     let sql = format!(
         "SELECT {JOB} FROM job j JOIN app a ON a.id = j.app_id
-         WHERE j.partition = ?1 AND j.jobs_version > ?2 AND (?2 > 0 OR j.deleted_at IS NULL)"
+         WHERE j.partition = ?1 AND j.jobs_version > ?2 AND (?2 > 0 OR j.deleted_at IS NULL
+             OR EXISTS (SELECT 1 FROM open_run r WHERE r.job_id = j.id))"
     );
     let mut jobs = Vec::new();
     for (partition, version) in changed {
@@ -182,15 +187,23 @@ pub(super) fn plan(tx: &mut Tx<'_>, plan: &Plan, now: DateTime<Utc>) -> Result<P
     tx.note_time(now);
     let mut planned = Planned::default();
     for advance in &plan.advances {
-        if nodes::advance(tx, advance)? {
+        let is_owner_s = match plan.runs.is_empty() {
+            true => nodes::advance(tx, advance)?,
+            false => nodes::is_as_known(tx, advance)?,
+        };
+        if is_owner_s {
             planned.advanced.push(advance.partition);
         }
     }
-    for run in &plan.runs {
-        if planned.advanced.contains(&run.job.partition()) && insert_run(tx, run, now)? {
+    for PlanRow { run, to } in &plan.runs {
+        if !planned.advanced.contains(&run.job.partition()) {
+            continue;
+        }
+        if insert_run_to(tx, run, to.as_ref(), now)? {
             planned.inserted.push(run.id);
         }
     }
+    count_uses(tx, &plan.uses)?;
     for skip in &plan.skips {
         if planned.advanced.contains(&skip.job.partition()) {
             insert_skip(tx, skip, now)?;
@@ -202,11 +215,22 @@ pub(super) fn plan(tx: &mut Tx<'_>, plan: &Plan, now: DateTime<Utc>) -> Result<P
 /// Inserts a run as QUEUED, attempt 1, fence 0, unless its id exists already, open or ended.
 /// Watchers hear of it once it is due: until then lists leave it out.
 pub(super) fn insert_run(tx: &mut Tx<'_>, run: &NewRun, now: DateTime<Utc>) -> Result<bool> {
+    insert_run_to(tx, run, None, now)
+}
+
+/// The same, as DISPATCHED with fence 1 where it has an addressee.
+fn insert_run_to(
+    tx: &mut Tx<'_>,
+    run: &NewRun,
+    to: Option<&Addressee>,
+    now: DateTime<Utc>,
+) -> Result<bool> {
     let extra = run.extra.as_deref().map(json).transpose()?;
+    let state = if to.is_some() { RunState::Dispatched } else { RunState::Queued };
     let inserted = tx.execute(
         "INSERT OR FAIL INTO open_run (id, job_id, app_id, partition, revision, trigger, state,
-             fire_at, due_at, created_at, extra)
-         SELECT ?1, ?2, ?3, ?4, ?5, ?6, 'QUEUED', ?7, ?8, ?9, ?10
+             fire_at, due_at, created_at, extra, executor, session_epoch, fence, dispatched_at)
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?11, ?7, ?8, ?9, ?10, ?12, ?13, ?14, ?15
          WHERE NOT EXISTS (SELECT 1 FROM ended_run WHERE id = ?1)
          ON CONFLICT DO NOTHING",
         params![
@@ -220,6 +244,11 @@ pub(super) fn insert_run(tx: &mut Tx<'_>, run: &NewRun, now: DateTime<Utc>) -> R
             us(run.due_at),
             us(now),
             extra,
+            state.as_str(),
+            to.map(|to| &*to.executor),
+            to.map_or(0, |to| count(to.session_epoch)),
+            u8::from(to.is_some()),
+            to.map(|_| us(now)),
         ],
     )?;
     if inserted == 1 && run.due_at <= now {
@@ -275,8 +304,8 @@ pub(super) fn dispatch(
             run.to_bytes(),
             attempt,
             count(fence),
-            &*row.executor,
-            count(row.session_epoch),
+            &*row.to.executor,
+            count(row.to.session_epoch),
             us(now),
         ])?;
         if changed == 1 {
@@ -284,14 +313,20 @@ pub(super) fn dispatch(
             tx.changed(run);
         }
     }
-    for (job, uses) in &batch.uses {
+    count_uses(tx, &batch.uses)?;
+    Ok(sent)
+}
+
+/// Writes what routes have counted.
+fn count_uses(tx: &mut Tx<'_>, uses: &[(JobId, Uses)]) -> Result<()> {
+    for (job, uses) in uses {
         tx.execute(
             "INSERT INTO route_cursor (job_id, cursor, uses) VALUES (?1, 0, ?2)
              ON CONFLICT (job_id) DO UPDATE SET uses = excluded.uses",
             params![job.0, json(&**uses)?],
         )?;
     }
-    Ok(sent)
+    Ok(())
 }
 
 /// RETRY_WAIT → QUEUED with the next attempt. Returns them as they are now.

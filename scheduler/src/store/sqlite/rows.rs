@@ -304,13 +304,13 @@ pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     match &error {
         E::SqliteFailure(failure, _) => match failure.code {
             C::DiskFull => StoreError::Full(text),
+            C::ReadOnly => StoreError::ReadOnly(text),
             C::DatabaseBusy
             | C::DatabaseLocked
             | C::SystemIoFailure
             | C::CannotOpen
             | C::OutOfMemory
             | C::OperationInterrupted
-            | C::ReadOnly
             | C::PermissionDenied => StoreError::Unavailable(text),
             C::DatabaseCorrupt | C::NotADatabase => StoreError::Corrupt(text),
             _ => StoreError::Internal(text),

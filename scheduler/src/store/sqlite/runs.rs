@@ -91,11 +91,12 @@ pub(super) fn end(tx: &mut Tx<'_>, ends: &[EndRun], now: DateTime<Utc>) -> Resul
              due_at, created_at, attempt, fence, lost, executor, session_epoch, dispatched_at,
              acked_at, started_at, ended_at, outcome, failure, handler_start_at, duration_us,
              last_log_seq, output_type, output, output_truncated, kill_reason, message, extra,
-             progress, progress_message)
+             progress, progress_message, missed_count, missed_until)
          SELECT r.id, job_id, app_id, revision, trigger, ?2, fire_at, due_at, created_at,
              r.attempt, fence, lost, executor, session_epoch, dispatched_at,
              coalesce(acked_at, ?3), coalesce(started_at, ?3), ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
-             ?12, kill_reason, ?13, extra, p.fraction, coalesce(p.message, '')
+             ?12, kill_reason, ?13, extra, p.fraction, coalesce(p.message, ''), ?14,
+             CASE WHEN ?14 THEN fire_at END
          FROM open_run r LEFT JOIN run_progress p ON p.run_id = r.id WHERE r.id = ?1",
     )?;
     let mut remove = tx.prepare("DELETE FROM open_run WHERE id = ?1")?;
@@ -140,6 +141,7 @@ fn copy_end(copy: &mut CachedStatement<'_>, run: &EndRun, now: DateTime<Utc>) ->
         run.output.as_ref().map(|output| &*output.data),
         run.output_truncated,
         run.message,
+        run.missed,
     ])?;
     Ok(())
 }
@@ -350,7 +352,9 @@ pub(super) fn explain_waiting(tx: &mut Tx<'_>, runs: &[(RunId, String)]) -> Resu
 }
 
 /// Keeps what a result said that came too late. Of an attempt that went to another executor since,
-/// or under a fence it never had, nothing is kept: the result is not its own.
+/// or under a fence it never had, nothing is kept: the result is not its own. Of several dispatches
+/// to one executor it is of the first that is not before its fence; the one of the ended row is the
+/// last of all.
 pub(super) fn record_late(tx: &mut Tx<'_>, late: &[LateResult]) -> Result<()> {
     for LateResult { attempt, by, outcome } in late {
         let key = params![
@@ -363,17 +367,21 @@ pub(super) fn record_late(tx: &mut Tx<'_>, late: &[LateResult]) -> Result<()> {
         ];
         let past = tx.execute(
             "UPDATE attempt SET late_outcome = ?3
-             WHERE run_id = ?1 AND number = ?2 AND fence >= ?4 AND executor = ?6 AND ?5 IN (
+             WHERE run_id = ?1 AND number = ?2 AND fence = (
+                 SELECT min(fence) FROM attempt
+                 WHERE run_id = ?1 AND number = ?2 AND fence >= ?4 AND executor = ?6)
+             AND ?5 IN (
                  SELECT app_id FROM open_run WHERE id = ?1
                  UNION ALL SELECT app_id FROM ended_run WHERE id = ?1)",
             key,
         )?;
-        let last = tx.execute(
-            "UPDATE ended_run SET late_outcome = ?3
-             WHERE id = ?1 AND attempt = ?2 AND fence >= ?4 AND app_id = ?5 AND executor = ?6",
-            key,
-        )?;
-        if past + last > 0 {
+        let noted = past > 0
+            || tx.execute(
+                "UPDATE ended_run SET late_outcome = ?3
+                 WHERE id = ?1 AND attempt = ?2 AND fence >= ?4 AND app_id = ?5 AND executor = ?6",
+                key,
+            )? > 0;
+        if noted {
             tx.changed(attempt.run);
         }
     }

@@ -1,0 +1,216 @@
+//! Fire times that have come, and their runs until these have a row.
+//!
+//! A run is put on the board, judged and placed before the store has it, so that one statement writes
+//! it as what it has become: sent, or waiting. Until then it is *unwritten*. The owner's tick that
+//! takes a fire time writes its run too: between two ticks every run here has a row.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashSet},
+};
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::{Board, DueStep, Inner, Live, runs::Stage};
+use crate::{
+    model::{
+        ids::{JobId, PartitionId, RunId},
+        run::{NewRun, OpenRun, TriggerKind},
+    },
+    store::ops::{PartitionRow, Planned},
+};
+
+/// Rows that others wrote may be of fire times this much later than their owner's clock shows; clocks
+/// differ by much less.
+const FRESH_AFTER: TimeDelta = TimeDelta::seconds(10);
+
+/// Next fire times of all jobs. Entries that no longer match their job's `next` fall through.
+#[derive(Default)]
+pub(super) struct FireQueue(pub(super) BinaryHeap<Reverse<(DateTime<Utc>, JobId)>>);
+
+impl FireQueue {
+    pub(super) fn next(&self) -> Option<DateTime<Utc>> {
+        self.0.peek().map(|entry| entry.0.0)
+    }
+}
+
+impl Board {
+    /// Takes the fire times that have come, at most `max`, the earliest first: each is a run that is
+    /// due from now on, or once its spread is over. Returns whether there are more.
+    pub fn fall_due(&self, now: DateTime<Utc>, max: usize) -> bool {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        inner.note_fresh(now);
+        let mut taken = 0;
+        while let Some(Reverse((fire, id))) = inner.fires.0.peek().copied()
+            && fire <= now
+        {
+            if taken == max {
+                return true;
+            }
+            inner.fires.0.pop();
+            let Some(entry) = inner.jobs.get_mut(&id).filter(|entry| entry.next == Some(fire))
+            else {
+                continue;
+            };
+            let run = entry.new_run(fire, TriggerKind::Schedule);
+            entry.next = entry.next_after(fire);
+            if let Some(next) = entry.next {
+                inner.fires.0.push(Reverse((next, id)));
+            }
+            inner.put_unwritten(run, now);
+            taken += 1;
+        }
+        false
+    }
+
+    /// All runs without a row.
+    pub fn unwritten(&self) -> Vec<NewRun> {
+        let inner = self.inner.lock();
+        inner.unwritten.iter().filter_map(|id| inner.new_run(*id)).collect()
+    }
+
+    /// Runs without a row that were not let in by a step of [`Board::take_due`], and those that may be
+    /// in the way of another one of their job: whoever judges them asks the store.
+    pub fn unwritten_judged(&self, step: &DueStep) -> Vec<NewRun> {
+        let inner = self.inner.lock();
+        let refused = step.conflicts.iter().map(|(run, _)| run);
+        let refused = refused.chain(step.crowded.iter().map(|(run, _)| run));
+        let refused: HashSet<JobId> =
+            refused.filter_map(|run| Some(inner.runs.get(run)?.run.job)).collect();
+        let judged = inner.unwritten.iter().filter(|id| {
+            inner.runs.get(id).is_some_and(|live| {
+                let job = &live.run.job;
+                let held = inner.jobs.get(job).is_some_and(|entry| !entry.pending.is_empty());
+                let apart = !matches!(live.stage, Stage::Future | Stage::Waiting);
+                apart || held || refused.contains(job)
+            })
+        });
+        judged.filter_map(|id| inner.new_run(*id)).collect()
+    }
+
+    /// The runs as they are to be made, in the given order; none for one that is not known.
+    pub fn new_runs(&self, runs: impl Iterator<Item = RunId>) -> Vec<Option<NewRun>> {
+        let inner = self.inner.lock();
+        runs.map(|id| inner.new_run(id)).collect()
+    }
+
+    /// Whether nobody but this owner can have written any of the runs.
+    pub fn are_fresh(&self, runs: &[RunId]) -> bool {
+        let inner = self.inner.lock();
+        runs.iter().all(|id| {
+            let live = inner.runs.get(id);
+            live.is_some_and(|Live { run, .. }| {
+                inner.fresh_from.get(&run.partition).is_some_and(|from| run.fire_at > *from)
+            })
+        })
+    }
+
+    /// What the store made of runs that were to be written. Those of a partition that it refused are
+    /// forgotten, and their fire times come again once it was reloaded. Returns those that are in the
+    /// store already, to be read.
+    pub fn written(&self, runs: &[RunId], planned: &Planned) -> Vec<RunId> {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let inserted: HashSet<RunId> = planned.inserted.iter().copied().collect();
+        inner.behind.extend(&planned.advanced);
+        let mut there = Vec::new();
+        for id in runs {
+            inner.unwritten.remove(id);
+            if inserted.contains(id) {
+                continue;
+            }
+            let Some((job, fire)) = inner.runs.get(id).map(|live| (live.run.job, live.run.fire_at))
+            else {
+                continue;
+            };
+            if planned.advanced.contains(&job.partition()) {
+                there.push(*id);
+            } else {
+                inner.refused = true;
+                inner.drop_run(*id, None);
+                inner.fire_again(job, fire);
+            }
+        }
+        there
+    }
+
+    /// What could be written at `now` is: so all fire times before the first that is left have rows.
+    pub fn all_written(&self, now: DateTime<Utc>) {
+        let mut inner = self.inner.lock();
+        let left = inner.unwritten.first().map(|id| id.time());
+        let reached = [left, inner.fires.next()].into_iter().flatten().fold(now, DateTime::min);
+        for row in inner.partitions.values_mut() {
+            row.planned_until = row.planned_until.max(reached);
+        }
+    }
+
+    /// Partitions with runs that the stored `planned_until` or `served_until` does not tell of yet.
+    pub fn behind(&self) -> Vec<PartitionId> {
+        self.inner.lock().behind.iter().copied().collect()
+    }
+
+    /// The store has how far these partitions are planned and served.
+    pub fn stored(&self, moved: &[PartitionId]) {
+        self.inner.lock().behind.retain(|partition| !moved.contains(partition));
+    }
+
+    /// Whether the store refused a partition since this was last asked: its row is not as it is here.
+    pub fn take_refused(&self) -> bool {
+        std::mem::take(&mut self.inner.lock().refused)
+    }
+
+    /// The held row of a partition.
+    pub fn partition(&self, id: PartitionId) -> Option<PartitionRow> {
+        self.inner.lock().partitions.get(&id).copied()
+    }
+}
+
+impl Inner {
+    /// Partitions that were taken or reloaded just now may have rows of an earlier owner or of a change
+    /// of their jobs, up to now by anybody's clock.
+    fn note_fresh(&mut self, now: DateTime<Utc>) {
+        if self.fresh_from.len() == self.partitions.len() {
+            return;
+        }
+        for row in self.partitions.values() {
+            let from = now.max(row.planned_until).max(row.served_until) + FRESH_AFTER;
+            self.fresh_from.entry(row.id).or_insert(from);
+        }
+    }
+
+    /// A run of a fire time that has come, unless it is known: whoever changed its job wrote it.
+    fn put_unwritten(&mut self, new: NewRun, now: DateTime<Utc>) {
+        let id = new.id;
+        let Some(entry) = self.jobs.get(&new.job).filter(|_| !self.runs.contains_key(&id)) else {
+            return;
+        };
+        let spec = entry.job.spec.clone();
+        self.due.push(new.due_at, id);
+        self.unwritten.insert(id);
+        self.put_queued(OpenRun::queued(new, now), spec);
+    }
+
+    fn new_run(&self, id: RunId) -> Option<NewRun> {
+        let run = &self.runs.get(&id)?.run;
+        Some(NewRun {
+            id,
+            job: run.job,
+            app: run.app,
+            revision: run.revision,
+            trigger: run.trigger,
+            fire_at: run.fire_at,
+            due_at: run.due_at,
+            extra: run.extra.clone(),
+        })
+    }
+
+    /// A fire time comes once more.
+    fn fire_again(&mut self, job: JobId, fire: DateTime<Utc>) {
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
+        if entry.next.is_none_or(|next| fire < next) {
+            entry.next = Some(fire);
+            self.fires.0.push(Reverse((fire, job)));
+        }
+    }
+}
