@@ -12,7 +12,10 @@ use tokio::task::{Id, JoinSet};
 use super::{Channels, Notice, SEND_TIMEOUT, SendFault, targets::Targets};
 use crate::{
     clock::Clock,
-    model::alarm::{Channel, DefaultAlarm},
+    model::{
+        alarm::{Channel, DefaultAlarm},
+        words,
+    },
     store::{
         Result, SharedStore,
         ops::{DeliveryClaim, DeliveryEnd, DeliveryId, OwedDelivery},
@@ -113,7 +116,12 @@ impl Courier {
     async fn begin(&mut self, owed: OwedDelivery, now: DateTime<Utc>) {
         let end = match self.channel(&owed) {
             _ if now - owed.owed_at >= delta(OWED_MAX) => {
-                DeliveryEnd::GivenUp(format!("given up after {} tries", owed.attempt - 1))
+                let tries = words::count(u64::from(owed.attempt - 1), "attempt");
+                let mut why = owed.last_fault.clone();
+                if !why.is_empty() {
+                    why.push_str("; ");
+                }
+                DeliveryEnd::GivenUp(why + "given up after " + &tries)
             }
             Err(why) => DeliveryEnd::GivenUp(why.to_owned()),
             Ok(channel) => {
@@ -274,6 +282,7 @@ mod tests {
             condition: AlarmCondition::RunFailed,
             facts: AlarmFacts::default(),
             fire_at: at(0),
+            last_fault: String::new(),
         }
     }
 

@@ -339,6 +339,26 @@ async fn x43_a_crash_between_claim_and_send_delays_the_alarm_and_sends_it_once()
 }
 
 #[tokio::test]
+async fn what_is_given_up_since_nobody_could_send_it_for_a_day_still_says_what_failed_before() {
+    let mut world = World::new(at(NOON)).await;
+    let receiver = WebReceiver::start().await;
+    receiver.answer_all(Answer::Status(500));
+    watch(&world, "bad", AlarmCondition::RunFailed, &receiver).await;
+    let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::default() };
+    let job = world.job("bad", JobSpec { retry, ..JobSpec::default() }).await;
+    worker(&mut world).await;
+    world.trigger(&job, RunExtra::default()).await;
+    world.pass(TimeDelta::seconds(10)).await;
+    let mut courier = courier(&world);
+    deliver(&world, &mut courier).await;
+    world.clock.advance(Duration::from_secs(25 * 3_600));
+    deliver(&world, &mut courier).await;
+    let [alarm] = &alarms(&world).await[..] else { panic!("one alarm") };
+    assert!(alarm.last_error.contains("HTTP 500"), "{}", alarm.last_error);
+    assert!(alarm.last_error.ends_with("; given up after 1 attempt"), "{}", alarm.last_error);
+}
+
+#[tokio::test]
 async fn a_refusal_is_tried_again_later_and_later_and_given_up_after_a_day() {
     let mut world = World::new(at(NOON)).await;
     let receiver = WebReceiver::start().await;

@@ -96,6 +96,20 @@ pub struct OwedDelivery {
     pub facts: AlarmFacts,
     /// The instant the alarm stands for.
     pub fire_at: DateTime<Utc>,
+    /// Why the try before failed, if that is known.
+    pub last_fault: String,
+}
+
+impl OwedDelivery {
+    /// Of an alarm's last error what its channel number `channel` is to blame for; else nothing.
+    pub fn fault_of(channel: u16, last_error: &str) -> String {
+        last_error.strip_prefix(&fault_prefix(channel)).unwrap_or_default().to_owned()
+    }
+}
+
+/// What an alarm's last error begins with that is of its channel number `channel`.
+pub fn fault_prefix(channel: u16) -> String {
+    format!("channel {channel}: ")
 }
 
 /// What became of a claimed delivery.

@@ -22,7 +22,7 @@ use crate::{
         alarms::{AlarmStore, CLAIM_CANDIDATES_MAX},
         ops::{
             AlarmQuery, AlarmRuleQuery, DeliveryClaim, DeliveryEnd, DeliveryId, NewAlarmRule,
-            OwedCounts, OwedDelivery, RequestKey,
+            OwedCounts, OwedDelivery, RequestKey, fault_prefix,
         },
     },
 };
@@ -49,7 +49,7 @@ const CLAIM: &str = "WITH candidate AS (
         RETURNING d.alarm_id, d.channel, d.attempt, d.target, d.owed_at, d.rule_id
     )
     SELECT c.alarm_id, c.channel, c.attempt, c.target, c.owed_at, c.rule_id, r.spec::text, m.rule,
-        m.condition, m.facts::text, m.fire_at
+        m.condition, m.facts::text, m.fire_at, m.last_error
     FROM claimed c JOIN alarm m ON m.id = c.alarm_id LEFT JOIN alarm_rule r ON r.id = c.rule_id
     ORDER BY c.owed_at, c.alarm_id, c.channel";
 
@@ -75,8 +75,9 @@ async fn claim(
 fn delivery(row: &Row) -> Result<OwedDelivery> {
     let mut row = Reader::new(row);
     let alarm = AlarmId::from_bytes(row.get::<Uuid>()?.into_bytes());
+    let channel = row.get::<i16>()?.unsigned_abs();
     Ok(OwedDelivery {
-        id: DeliveryId { alarm, channel: row.get::<i16>()?.unsigned_abs() },
+        id: DeliveryId { alarm, channel },
         attempt: row.small()?,
         target: row.get()?,
         owed_at: row.get()?,
@@ -86,6 +87,7 @@ fn delivery(row: &Row) -> Result<OwedDelivery> {
         condition: row.word(AlarmCondition::parse)?,
         facts: row.json().unwrap_or_default(),
         fire_at: row.get()?,
+        last_fault: OwedDelivery::fault_of(channel, row.get()?),
     })
 }
 
@@ -94,7 +96,7 @@ async fn end(store: &PostgresStore, id: DeliveryId, attempt: u32, end: &Delivery
     let client = store.client().await?;
     let alarm = id.alarm.to_uuid();
     let channel = i16::try_from(id.channel).unwrap_or(i16::MAX);
-    let told = |error: &str| format!("channel {}: {error}", id.channel);
+    let told = |error: &str| fault_prefix(id.channel) + error;
     let attempt = int(attempt);
     match end {
         DeliveryEnd::Delivered => {

@@ -24,7 +24,7 @@ use crate::{
         alarms::{AlarmStore, CLAIM_CANDIDATES_MAX},
         ops::{
             AlarmQuery, AlarmRuleQuery, DeliveryClaim, DeliveryEnd, DeliveryId, NewAlarmRule,
-            OwedCounts, OwedDelivery, RequestKey,
+            OwedCounts, OwedDelivery, RequestKey, fault_prefix,
         },
     },
 };
@@ -65,7 +65,7 @@ fn choose(
 
 fn claim(tx: &mut Tx<'_>, claim: &DeliveryClaim, now: DateTime<Utc>) -> Result<Vec<OwedDelivery>> {
     let sql = "SELECT d.alarm_id, d.channel, d.attempt, d.target, d.owed_at, d.rule_id, r.spec,
-             m.rule, m.condition, m.facts, m.fire_at
+             m.rule, m.condition, m.facts, m.fire_at, m.last_error
          FROM alarm_delivery d JOIN alarm m ON m.id = d.alarm_id
              LEFT JOIN alarm_rule r ON r.id = d.rule_id
          WHERE d.alarm_id = ?1 AND d.channel = ?2";
@@ -84,12 +84,9 @@ fn claim(tx: &mut Tx<'_>, claim: &DeliveryClaim, now: DateTime<Utc>) -> Result<V
 
 /// What can't be read is left empty: it must not keep the others from being delivered.
 fn delivery(row: &Row<'_>) -> rusqlite::Result<OwedDelivery> {
-    let channel: i64 = row.get(1)?;
+    let channel = u16::try_from(row.get::<_, i64>(1)?).unwrap_or(u16::MAX);
     Ok(OwedDelivery {
-        id: DeliveryId {
-            alarm: AlarmId::from_bytes(row.get(0)?),
-            channel: u16::try_from(channel).unwrap_or(u16::MAX),
-        },
+        id: DeliveryId { alarm: AlarmId::from_bytes(row.get(0)?), channel },
         attempt: counted32(row.get(2)?),
         target: row.get(3)?,
         owed_at: get_at(row, 4)?,
@@ -99,13 +96,14 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<OwedDelivery> {
         condition: word(row, 8, AlarmCondition::parse)?,
         facts: from_json(row, 9).unwrap_or_default(),
         fire_at: get_at(row, 10)?,
+        last_fault: OwedDelivery::fault_of(channel, &row.get::<_, String>(11)?),
     })
 }
 
 /// The error of one channel stands until that channel has the alarm, or another fails.
 fn end(tx: &mut Tx<'_>, id: DeliveryId, attempt: u32, end: &DeliveryEnd) -> Result<()> {
     let (alarm, channel) = (id.alarm.to_bytes(), id.channel);
-    let told = |error: &str| format!("channel {channel}: {error}");
+    let told = |error: &str| fault_prefix(channel) + error;
     let fail = |error: &str| {
         tx.execute("UPDATE alarm SET last_error = ?2 WHERE id = ?1", params![alarm, told(error)])
     };
