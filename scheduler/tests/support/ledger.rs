@@ -11,7 +11,7 @@ use std::{
 
 use clawjob_executor::{Ctx, Executor, Failure, Reconnect};
 use clawjob_proto::v1::{
-    CreateJobRequest, Job, ListRunsRequest, OverlapPolicy, Run, RunState, Schedule,
+    CreateJobRequest, Job, ListRunsRequest, MisfirePolicy, OverlapPolicy, Run, RunState, Schedule,
     job_service_client::JobServiceClient, run_service_client::RunServiceClient, schedule::Trigger,
 };
 use parking_lot::Mutex;
@@ -135,8 +135,26 @@ pub fn name_of(index: usize) -> String {
     format!("second-{index}")
 }
 
+/// Makes jobs that fire each second and only note it, and make up for all that they miss.
+pub async fn create_lasting_jobs(
+    client: &mut JobServiceClient<Authorized>,
+    app: &str,
+    count: usize,
+) {
+    create_all(client, app, count, MisfirePolicy::FireAll).await;
+}
+
 /// Makes jobs that fire each second and only note it.
 pub async fn create_jobs(client: &mut JobServiceClient<Authorized>, app: &str, count: usize) {
+    create_all(client, app, count, MisfirePolicy::Unspecified).await;
+}
+
+async fn create_all(
+    client: &mut JobServiceClient<Authorized>,
+    app: &str,
+    count: usize,
+    misfire: MisfirePolicy,
+) {
     for index in 0..count {
         let trigger = Some(Trigger::Cron("* * * * * *".to_owned()));
         let schedule = Schedule { trigger, ..Schedule::default() };
@@ -144,6 +162,7 @@ pub async fn create_jobs(client: &mut JobServiceClient<Authorized>, app: &str, c
             handler: "note".to_owned(),
             schedules: vec![schedule],
             overlap: OverlapPolicy::Allow.into(),
+            misfire: misfire.into(),
             ..Job::default()
         };
         create_job(client, app, &name_of(index), job).await;
