@@ -3,6 +3,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests of real processes run in real time")]
 
+#[path = "cluster/adrift.rs"]
+mod adrift;
 #[path = "cluster/balancer.rs"]
 mod balancer;
 #[path = "cluster/changes.rs"]

@@ -27,6 +27,10 @@ const CREDENTIAL_LIFE_USED: f64 = 0.8;
 /// Shortest life of a session that is renewed for its credential's sake.
 const RENEW_AFTER_MIN: Duration = Duration::from_millis(500);
 
+/// Heartbeats that are remembered until they are acknowledged. A scheduler whose database is away
+/// acknowledges none; the oldest are forgotten then, as if no ack of them had come.
+const UNACKED_MAX: usize = 1_024;
+
 /// What comes from a session's reader.
 pub(super) enum Inbound {
     /// A frame.
@@ -96,6 +100,9 @@ impl Link {
         let spread = rng.random_range(1.0 - HEARTBEAT_JITTER..=1.0 + HEARTBEAT_JITTER);
         self.next_beat = now + self.interval.mul_f64(spread);
         self.seq += 1;
+        if self.unacked.len() >= UNACKED_MAX {
+            self.unacked.pop_front();
+        }
         self.unacked.push_back((self.seq, now));
         Some(v1::Heartbeat {
             seq: self.seq,

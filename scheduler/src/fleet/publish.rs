@@ -95,12 +95,14 @@ impl Exchange {
     }
 
     async fn exchange(&mut self) -> Result<News> {
-        let now = self.clock.now();
+        let asked = self.clock.elapsed();
         let peers = self.store.peers().await?;
+        // Who is not found may have died while the answer was made.
+        let now = self.clock.now();
         let others = peers.iter().map(|peer| Arc::from(peer.id.as_str()));
         let living: HashSet<Arc<str>> = others.filter(|id| *id != self.node).collect();
         let alone = living.is_empty();
-        *self.hub.settings().peer_endpoints.write() = self.endpoints(&peers);
+        self.note(&peers, !alone, asked);
         self.dead.retain(|node, _| !living.contains(node));
         let (changed, dead) = self.fleet.set_living(living, now);
         let elapsed = self.clock.elapsed();
@@ -111,6 +113,18 @@ impl Exchange {
         }
         self.bury(elapsed, now).await?;
         Ok(News { changed, peers })
+    }
+
+    /// Lets the sessions know how this node stands in the cluster. `asked` is when the question was
+    /// put: who is named in the answer lived then.
+    fn note(&self, peers: &[Peer], has_others: bool, asked: Duration) {
+        let lives = peers.iter().any(|peer| *peer.id == *self.node);
+        let mut cluster = self.hub.settings().cluster.write();
+        cluster.peer_endpoints = self.endpoints(peers);
+        cluster.has_others = has_others;
+        if lives {
+            cluster.seen_at = Some(asked);
+        }
     }
 
     /// Where executors reach the other nodes, of those that say so. An address for listening on all

@@ -170,6 +170,7 @@ impl Hub {
                 self.step_at(&link, at, |session, at, out| session.tick(full_since, at, out));
             events.into_iter().for_each(|event| self.emit(event));
         }
+        self.look_after_the_adrift(elapsed);
         self.flush_backlog();
         let mut pruned = self.pruned.lock();
         if elapsed >= *pruned + PRUNE_INTERVAL {

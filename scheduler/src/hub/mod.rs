@@ -42,6 +42,8 @@ use admission::Admission;
 use event::{EventReceiver, EventSender, Origin, SessionEvent};
 use session::{AckStatus, End, Moment};
 
+use settings::{ADRIFT_CLOSES_AFTER, MOVE_WITHIN};
+
 pub use settings::HubSettings;
 pub use table::Link;
 use table::Table;
@@ -158,6 +160,8 @@ pub struct Hub {
     turned_away: Mutex<Option<DateTime<Utc>>>,
     holdings: OnceLock<Arc<dyn Holdings>>,
     pruned: Mutex<Duration>,
+    /// The other nodes go on without this one, and its executors were asked to move there.
+    adrift: Mutex<bool>,
 }
 
 impl Hub {
@@ -177,6 +181,7 @@ impl Hub {
             turned_away: Mutex::default(),
             holdings: OnceLock::new(),
             pruned: Mutex::default(),
+            adrift: Mutex::new(false),
         };
         (Arc::new(hub), receiver)
     }
@@ -428,6 +433,32 @@ impl Hub {
             self.step(link, |session, at, out| {
                 session.drain(reason, reconnect_within, closes_after, at, out);
             });
+        }
+    }
+
+    /// Asks all executors to move while the cluster goes on without this node, and lets them stay
+    /// when it is seen again. None of their sessions is closed over it: where the database is away
+    /// for all nodes, no other takes them.
+    fn look_after_the_adrift(&self, elapsed: Duration) {
+        let is_adrift = self.settings.cluster.read().is_adrift_at(elapsed);
+        if std::mem::replace(&mut *self.adrift.lock(), is_adrift) == is_adrift
+            || *self.draining.lock()
+        {
+            return;
+        }
+        let sessions = self.sessions();
+        if is_adrift {
+            tracing::warn!(
+                sessions,
+                "the database has not seen this node for 5 s: executors are asked to move to others"
+            );
+            let reason = scheduler_drain::Reason::Rebalance;
+            self.drain_some(usize::MAX, reason, MOVE_WITHIN, ADRIFT_CLOSES_AFTER);
+        } else {
+            tracing::info!(sessions, "the database sees this node again: executors may stay");
+            for link in self.all() {
+                self.step(&link, |session, _, out| session.stay(out));
+            }
         }
     }
 

@@ -238,7 +238,8 @@ pub struct Session {
     reads_from: Duration,
     /// When it was last told that this side is alive though it does not read.
     stall_acked: Duration,
-    last_heartbeat_seq: u64,
+    /// The last heartbeat that this node could vouch for.
+    vouched_seq: u64,
     vitals: Vitals,
     clock: ClockReadings,
     /// Somebody was told that the clocks differ.

@@ -53,13 +53,47 @@ pub const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 /// job may wait for a lost executor.
 pub const PARTED_KEPT: Duration = Duration::from_secs(25 * 3600);
 
+/// For so long after it was seen alive a node vouches for what it hears: others may count an
+/// executor's silence from that moment. Executors allow for it: under DISCONNECT_POLICY_STOP they end
+/// their runs this much before those are sent elsewhere.
+pub const VOUCHED_FOR: Duration = Duration::from_secs(2);
+/// A node that was not seen alive for so long, while others are, asks its executors to move there.
+pub const ADRIFT_AFTER: Duration = Duration::from_secs(5);
+
+/// The sessions of such a node are kept for so long, should no other node take their executors.
+pub const ADRIFT_CLOSES_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// What a node was last told of the cluster it is part of.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// Addresses of the other nodes, for Welcome and SchedulerDrain; they come and go.
+    pub peer_endpoints: Vec<String>,
+    /// Whether there are other nodes.
+    pub has_others: bool,
+    /// Until when, by the monotonic clock, the others saw this node alive for certain; None before
+    /// the first word, and where a node is always alone.
+    pub seen_at: Option<Duration>,
+}
+
+impl Cluster {
+    /// Whether the others count an executor that is heard at `elapsed` as heard.
+    pub fn vouches_at(&self, elapsed: Duration) -> bool {
+        self.seen_at.is_none_or(|seen| elapsed <= seen + VOUCHED_FOR)
+    }
+
+    /// Whether the others go on without this node.
+    pub fn is_adrift_at(&self, elapsed: Duration) -> bool {
+        self.has_others && self.seen_at.is_some_and(|seen| elapsed >= seen + ADRIFT_AFTER)
+    }
+}
+
 /// Timings and limits of sessions.
 #[derive(Clone, Debug)]
 pub struct HubSettings {
     /// This node's id, for Welcome.
     pub node_id: String,
-    /// Addresses of the other nodes, for Welcome and SchedulerDrain; they come and go.
-    pub peer_endpoints: Arc<RwLock<Vec<String>>>,
+    /// The latest word of the cluster.
+    pub cluster: Arc<RwLock<Cluster>>,
     /// How often executors send a Heartbeat.
     pub heartbeat_interval: Duration,
     /// Silence after which a session is SUSPECT; twice as long ends it.
@@ -113,7 +147,7 @@ impl Default for HubSettings {
     fn default() -> Self {
         Self {
             node_id: String::new(),
-            peer_endpoints: Arc::default(),
+            cluster: Arc::default(),
             heartbeat_interval: Duration::from_secs(3),
             heartbeat_timeout: Duration::from_secs(7),
             lost_after: Duration::from_secs(60),

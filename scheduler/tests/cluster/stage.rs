@@ -43,6 +43,8 @@ pub(crate) enum Manner {
     Quick,
     /// Quick, and with logs in files.
     Logging,
+    /// Quick, and executors are told of no address of theirs that leads anywhere.
+    Hidden,
     /// With the timings that a node has unless it is told others.
     Default,
 }
@@ -69,7 +71,7 @@ impl Cluster {
     /// The same in a manner of its own.
     pub(crate) async fn start_as(schema: Schema, count: usize, manner: Manner) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let first = start_node(&dir, 0, &schema, manner);
+        let first = start_node(&dir, 0, &schema.url, manner);
         let token = first.admin_token();
         let executor_token = first.executor_token(APP).await;
         let mut cluster = Self {
@@ -91,8 +93,19 @@ impl Cluster {
 
     /// One more node.
     pub(crate) fn join(&mut self) {
-        let node = start_node(&self.dir, self.nodes.len(), &self.schema, self.manner);
+        let url = self.schema.url.clone();
+        self.join_over(&url);
+    }
+
+    /// One more node, with a way of its own to the database.
+    pub(crate) fn join_over(&mut self, url: &str) {
+        let node = start_node(&self.dir, self.nodes.len(), url, self.manner);
         self.nodes.push(node);
+    }
+
+    /// What executors show.
+    pub(crate) fn executor_token(&self) -> &str {
+        &self.executor_token
     }
 
     /// What a node has logged.
@@ -287,14 +300,17 @@ fn log_of(index: usize) -> String {
     format!("node-{index}.log")
 }
 
-fn start_node(dir: &tempfile::TempDir, index: usize, schema: &Schema, manner: Manner) -> Node {
+fn start_node(dir: &tempfile::TempDir, index: usize, url: &str, manner: Manner) -> Node {
     let data = dir.path().join(format!("node-{index}"));
     std::fs::create_dir_all(&data).expect("made");
     let log = format!("log.file={}", dir.path().join(log_of(index)).display());
-    let mut args = vec!["--database", &schema.url];
+    let mut args = vec!["--database", url];
     if manner != Manner::Default {
         args.extend(["--set", "timings.heartbeat_interval=500ms"]);
         args.extend(["--set", "timings.heartbeat_timeout=3s"]);
+    }
+    if manner == Manner::Hidden {
+        args.extend(["--set", "advertise=http://127.0.0.1:1"]);
     }
     if manner == Manner::Logging {
         args.extend(["--set", &log]);

@@ -27,6 +27,9 @@ const (
 	credentialLifeUsed = 0.8
 	// renewAfterMin is the shortest life of a session that is renewed for its credential's sake.
 	renewAfterMin = 500 * time.Millisecond
+	// unackedMax is how many heartbeats are remembered until they are acknowledged. A scheduler whose
+	// database is away acknowledges none; the oldest are forgotten then, as if no ack of them had come.
+	unackedMax = 1024
 )
 
 // inbound is what comes from a session's reader: a frame, or the end of the stream.
@@ -106,6 +109,9 @@ func (l *link) beat(now time.Time, random func() float64) *clawjobpb.Heartbeat {
 	}
 	l.nextBeat = now.Add(part(l.interval, 1-heartbeatJitter+2*heartbeatJitter*random()))
 	l.seq++
+	if len(l.unacked) >= unackedMax {
+		l.unacked = l.unacked[1:]
+	}
 	l.unacked = append(l.unacked, beat{l.seq, now})
 	return &clawjobpb.Heartbeat{Seq: l.seq, Lag: durationpb.New(lag)}
 }

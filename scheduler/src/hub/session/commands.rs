@@ -273,9 +273,14 @@ impl Session {
         out.frame(Down::Drain(SchedulerDrain {
             reason: reason.into(),
             reconnect_within: Some(to_duration(reconnect_within)),
-            peer_endpoints: self.settings.peer_endpoints.read().clone(),
+            peer_endpoints: self.settings.cluster.read().peer_endpoints.clone(),
             closes_after: Some(to_duration(closes_after)),
         }));
+    }
+
+    /// It need not move after all, though it still may: it gets runs again.
+    pub fn stay(&mut self, out: &mut Effects) {
+        out.capacity |= self.moves_until.take().is_some();
     }
 
     /// Ends it from this side.

@@ -36,11 +36,12 @@ struct Listed {
 
 impl Session {
     pub(super) fn on_heartbeat(&mut self, heartbeat: Heartbeat, at: Moment, out: &mut Effects) {
-        out.frame(Down::HeartbeatAck(HeartbeatAck {
-            seq: heartbeat.seq,
-            server_time: Some(wire::to_timestamp(at.wall)),
-        }));
-        self.last_heartbeat_seq = heartbeat.seq;
+        // What the other nodes can't know of is no contact to them. The executor learns that this side
+        // is alive, and no more.
+        if self.settings.cluster.read().vouches_at(at.elapsed) {
+            self.vouched_seq = heartbeat.seq;
+        }
+        self.acknowledge_heartbeat(at, out);
         let listed = self.listed(&heartbeat.attempts);
         let has = listed.values().filter(|listed| !listed.finished).count();
         self.report_free(heartbeat.free_slots, u32::try_from(has).unwrap_or(u32::MAX));
@@ -53,6 +54,13 @@ impl Session {
         self.vitals.abandoned = heartbeat.abandoned_handlers;
         self.vitals.log_bytes_dropped += u64::from(heartbeat.log_bytes_dropped);
         out.capacity = true;
+    }
+
+    fn acknowledge_heartbeat(&self, at: Moment, out: &mut Effects) {
+        out.frame(Down::HeartbeatAck(HeartbeatAck {
+            seq: self.vouched_seq,
+            server_time: Some(wire::to_timestamp(at.wall)),
+        }));
     }
 
     fn listed(&mut self, attempts: &[AttemptStatus]) -> HashMap<Key, Listed> {
@@ -173,10 +181,7 @@ impl Session {
             }
             // This side does not read, so it can't hear; it says that it is alive.
             self.stall_acked = at.elapsed;
-            out.frame(Down::HeartbeatAck(HeartbeatAck {
-                seq: self.last_heartbeat_seq,
-                server_time: Some(wire::to_timestamp(at.wall)),
-            }));
+            self.acknowledge_heartbeat(at, out);
             return;
         }
         let silence = at.elapsed.saturating_sub(self.heard.elapsed);

@@ -12,7 +12,10 @@ use crate::{
         live::LiveState,
         outbox::{Outbox, OutboxStream, Pushed},
         session::End,
-        settings::{EVENT_QUEUE_KIB_MAX, SESSION_SEND_QUEUE_HARD_MAX, SESSION_SEND_QUEUE_MAX},
+        settings::{
+            Cluster, EVENT_QUEUE_KIB_MAX, SESSION_SEND_QUEUE_HARD_MAX, SESSION_SEND_QUEUE_MAX,
+            VOUCHED_FOR,
+        },
     },
     model::run::KillReason,
 };
@@ -23,15 +26,65 @@ fn f1_every_heartbeat_is_answered_at_once() {
     let mut executor = world.connect("a", 4);
     executor.heartbeat();
     executor.heartbeat();
+    assert_eq!(acks(&mut executor), [1, 2]);
+}
+
+fn acks(executor: &mut LocalExecutor) -> Vec<u64> {
     let frames = executor.receive();
-    let answers: Vec<u64> = frames
-        .iter()
-        .map(|frame| match frame {
-            Down::HeartbeatAck(ack) => ack.seq,
-            other => panic!("wanted acks, got {other:?}"),
-        })
-        .collect();
-    assert_eq!(answers, [1, 2]);
+    let ack = |frame: &Down| match frame {
+        Down::HeartbeatAck(ack) => ack.seq,
+        other => panic!("wanted acks, got {other:?}"),
+    };
+    frames.iter().map(ack).collect()
+}
+
+#[test]
+fn a_heartbeat_that_the_cluster_can_not_know_of_is_not_acknowledged_as_contact() {
+    let world = World::new();
+    let mut executor = world.connect("a", 4);
+    let seen = || world.hub.settings().cluster.write().seen_at = Some(world.clock.elapsed());
+    seen();
+    world.pass(VOUCHED_FOR);
+    executor.heartbeat();
+    assert_eq!(acks(&mut executor), [1], "it was seen just now");
+    world.pass(seconds(1));
+    executor.heartbeat();
+    assert_eq!(acks(&mut executor), [1], "the connection lives, and no more");
+    seen();
+    executor.heartbeat();
+    assert_eq!(acks(&mut executor), [3]);
+}
+
+#[test]
+fn a_node_that_the_others_go_on_without_asks_its_executors_to_move_until_it_is_seen() {
+    let world = World::new();
+    let mut executor = world.connect("a", 4);
+    let seen = |has_others| {
+        let seen_at = Some(world.clock.elapsed());
+        let peer_endpoints = vec!["http://other".to_owned()];
+        *world.hub.settings().cluster.write() = Cluster { peer_endpoints, has_others, seen_at };
+    };
+    let mut pass = |time| {
+        world.pass(time);
+        executor.heartbeat();
+        let frames = executor.receive().into_iter();
+        frames.filter(|frame| !matches!(frame, Down::HeartbeatAck(_))).collect::<Vec<_>>()
+    };
+    seen(false);
+    assert!(pass(seconds(6)).is_empty(), "who is alone keeps them");
+    seen(true);
+    assert!(pass(seconds(4)).is_empty());
+    assert_eq!(world.free("a"), Some(4));
+    let frames = pass(seconds(1));
+    let [Down::Drain(drain)] = &frames[..] else { panic!("not asked to move: {frames:?}") };
+    assert_eq!(drain.peer_endpoints, ["http://other"]);
+    assert!(world.candidates().is_empty(), "no new run is sent to it");
+    for _ in 0..100 {
+        assert!(pass(seconds(3)).is_empty(), "it stays until another node takes it");
+    }
+    seen(true);
+    assert!(pass(seconds(1)).is_empty());
+    assert_eq!(world.free("a"), Some(4));
 }
 
 #[test]

@@ -30,6 +30,9 @@ HEARTBEAT_JITTER = 0.1
 CREDENTIAL_LIFE_USED = 0.8
 #: Shortest life of a session that is renewed for its credential's sake, in seconds.
 RENEW_AFTER_MIN = 0.5
+#: Heartbeats that are remembered until they are acknowledged. A scheduler whose database is away
+#: acknowledges none; the oldest are forgotten then, as if no ack of them had come.
+UNACKED_MAX = 1024
 
 _LOG = logging.getLogger("clawjob")
 
@@ -55,7 +58,7 @@ class Link:
         self._next_beat = now
         self._seq = 0
         #: Heartbeats without an ack, and when they were sent.
-        self._unacked: deque[tuple[int, float]] = deque()
+        self._unacked: deque[tuple[int, float]] = deque(maxlen=UNACKED_MAX)
         self._heard = now
         self._reader = asyncio.create_task(self._read(on_inbound))
         self._reader.add_done_callback(self._on_read_end(on_inbound))
