@@ -131,6 +131,7 @@ cases! {
         calendars_are_listed_by_name_page_by_page,
         a_job_comes_with_the_calendars_it_names,
         a_changed_calendar_plans_its_jobs_anew_and_no_others,
+        a_changed_calendar_says_nothing_of_what_was_before,
         a_changed_calendar_clears_what_it_was_blamed_for,
         a_calendar_in_use_is_not_deleted,
         an_app_goes_with_its_calendars_unless_others_use_them;
@@ -266,6 +267,7 @@ cases! {
         a_pause_skips_the_due_runs_too_but_none_that_was_sent,
         a_restarted_schedule_forgets_what_it_missed,
         a_change_leaves_no_fire_time_that_has_come_without_a_row,
+        what_nobody_served_before_a_change_is_settled_with_it,
         a_run_that_has_ended_is_not_planned_anew,
         owners_load_what_changed,
         an_owner_loads_a_deleted_job_as_long_as_it_has_open_runs,

@@ -17,9 +17,6 @@ use crate::model::{
 /// How long the stored next fire time of a job may have passed that fires again within this time.
 const NEXT_FIRE_STALE_MAX: TimeDelta = TimeDelta::seconds(60);
 
-/// Owners hear of a changed calendar, which leaves no time at the jobs that use it, within this time.
-const CALENDAR_HEARD_WITHIN: TimeDelta = TimeDelta::seconds(2);
-
 /// A job with what the owner knows of it.
 pub struct JobEntry {
     /// The job.
@@ -46,7 +43,7 @@ pub struct JobEntry {
 
 impl JobEntry {
     pub(super) fn fires(&self) -> bool {
-        self.job.state == JobState::Active && !self.job.deleted && self.job.problem.is_empty()
+        self.job.fires()
     }
 
     /// The first fire time after `after` of any of its schedules.
@@ -212,7 +209,7 @@ impl Inner {
         let changed_at = match self.jobs.get(&job.id).map(|entry| &entry.job) {
             Some(old) if old.effective_from != job.effective_from => job.effective_from,
             Some(old) if old.updated_at != job.updated_at => job.updated_at,
-            Some(_) => planned - CALENDAR_HEARD_WITHIN,
+            Some(_) => planned,
             None => job.effective_from,
         };
         planned.min(changed_at)

@@ -2,24 +2,19 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashSet},
     sync::Arc,
 };
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Board, Inner, jobs::JobEntry};
+use super::{Board, Inner};
 use crate::model::{
     ids::{JobId, RunId},
     job::Job,
-    misfire::{self, MISSED_COUNT_MAX, Missed},
+    misfire::{self, Missed},
     run::{NewRun, TriggerKind},
 };
-
-/// How far back the newest missed fire times are looked for, in seconds: ever further, until there
-/// are as many as may be made up for.
-const LOOK_BACK_SECONDS: [i64; 6] =
-    [60, 3_600, 86_400, 31 * 86_400, 366 * 86_400, 5 * 366 * 86_400];
 
 /// A job with fire times that nobody served.
 pub struct Late {
@@ -102,61 +97,12 @@ impl Board {
 fn late_job(inner: &Inner, id: JobId, mut rows: Vec<RunId>, now: DateTime<Utc>) -> Option<Late> {
     let entry = inner.jobs.get(&id).filter(|entry| entry.fires())?;
     let limit = now - entry.job.spec.misfire_threshold();
-    let (unplanned, spread) = missed_before(entry, limit);
+    let (unplanned, spread) =
+        misfire::missed_before(&entry.job, &entry.compiled, entry.next, limit);
     rows.retain(|run| inner.runs.get(run).is_some_and(|live| live.run.due_at < limit));
     if rows.is_empty() && unplanned.newest.is_empty() {
         return None;
     }
     rows.sort_by_key(|run| inner.runs.get(run).map(|live| live.run.fire_at));
     Some(Late { job: entry.job.clone(), unplanned, spread, queued: rows })
-}
-
-/// The fire times of a job that are not planned and lie before `limit`: those missed, and those
-/// that their spread puts off beyond it.
-fn missed_before(entry: &JobEntry, limit: DateTime<Utc>) -> (Missed, Vec<DateTime<Utc>>) {
-    let mut missed = Missed::default();
-    let Some(first) = entry.next.filter(|first| *first < limit) else {
-        return (missed, Vec::new());
-    };
-    // A delay has one fire time at most, and it is never too late for it.
-    if entry.compiled.iter().any(|c| c.is_delay()) {
-        return (missed, Vec::new());
-    }
-    let mut next = Some(first);
-    while let Some(fire) = next.filter(|fire| *fire < limit) {
-        if missed.newest.len() == MISSED_COUNT_MAX {
-            missed.newest = newest_before(entry, limit);
-            missed.first = Some(first);
-            break;
-        }
-        missed.newest.push(fire);
-        next = entry.next_after(fire);
-    }
-    if !entry.compiled.iter().any(|c| c.is_spread()) {
-        return (missed, Vec::new());
-    }
-    let (over, spread) = missed.newest.into_iter().partition(|fire| entry.due_at(*fire) < limit);
-    missed.newest = over;
-    (missed, spread)
-}
-
-/// The newest fire times before `limit`: as many as the job's policy may make up for, if there are.
-fn newest_before(entry: &JobEntry, limit: DateTime<Utc>) -> Vec<DateTime<Utc>> {
-    let wanted = misfire::made_up_max(&entry.job.spec).max(1);
-    let mut found = VecDeque::new();
-    for seconds in LOOK_BACK_SECONDS {
-        found.clear();
-        let mut next = entry.next_after(limit - TimeDelta::seconds(seconds));
-        while let Some(fire) = next.filter(|fire| *fire < limit) {
-            if found.len() == MISSED_COUNT_MAX {
-                found.pop_front();
-            }
-            found.push_back(fire);
-            next = entry.next_after(fire);
-        }
-        if found.len() >= wanted {
-            break;
-        }
-    }
-    found.into()
 }

@@ -16,7 +16,7 @@ use super::{
     ids::{AppId, JobId, PartitionId},
     retry::RetryPolicy,
     run::{RunExtra, RunState},
-    schedule::Schedule,
+    schedule::{Schedule, Trigger},
 };
 
 /// Waiting runs of one job before further ones are skipped, unless the job says otherwise.
@@ -300,7 +300,8 @@ pub struct Job {
     /// Why it was paused.
     pub pause_reason: String,
     /// Fire times at or before this instant are not the schedule's any more: creation, the last
-    /// edit of the schedule, or the last resume. Misfires never reach behind it.
+    /// edit of the schedule or of a calendar that it names, or the last resume. Misfires never reach
+    /// behind it.
     pub effective_from: DateTime<Utc>,
     /// For showing only; refreshed in batches by the owner.
     pub next_fire_at: Option<DateTime<Utc>>,
@@ -341,5 +342,16 @@ impl Job {
     /// Resource name `apps/{app}/jobs/{job}`.
     pub fn resource_name(&self) -> String {
         format!("apps/{}/jobs/{}", self.app_name, self.name)
+    }
+
+    /// Whether its schedules make runs.
+    pub fn fires(&self) -> bool {
+        self.state == JobState::Active && !self.deleted && self.problem.is_empty()
+    }
+
+    /// Whether an edit of a calendar restarts its schedules. A delay goes on: it counts from the end of
+    /// a run, and no other fire time of it can be missed.
+    pub fn restarts_with_calendars(&self) -> bool {
+        !self.spec.schedules.iter().any(|schedule| matches!(schedule.trigger, Trigger::Delay(_)))
     }
 }

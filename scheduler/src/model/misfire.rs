@@ -1,17 +1,29 @@
 //! What becomes of fire times that passed while nobody dispatched.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{
-    job::{JobSpec, MISFIRE_MAX_DEFAULT, MISFIRE_WINDOW_DEFAULT, MisfirePolicy},
+    ids::RunId,
+    job::{Job, JobSpec, MISFIRE_MAX_DEFAULT, MISFIRE_WINDOW_DEFAULT, MisfirePolicy},
+    plan::{due_at, next_fire},
+    run::Skip,
+    schedule::Compiled,
     words,
 };
 
 /// Missed fire times counted one by one per job and gap; a longer gap is said to hold "more than"
 /// so many. Bounds the work after a long outage.
 pub const MISSED_COUNT_MAX: usize = 10_000;
+/// How far back the newest missed fire times are looked for, in seconds: ever further, until there
+/// are as many as may be made up for.
+const LOOK_BACK_SECONDS: [i64; 6] =
+    [60, 3_600, 86_400, 31 * 86_400, 366 * 86_400, 5 * 366 * 86_400];
 
 /// A job's missed fire times in one gap, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +32,73 @@ pub struct Missed {
     pub newest: Vec<DateTime<Utc>>,
     /// The oldest one, when it is not in `newest`.
     pub first: Option<DateTime<Utc>>,
+}
+
+impl Missed {
+    /// The first and the last of them.
+    pub fn span(&self) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
+        Some((self.first.or(self.newest.first().copied())?, *self.newest.last()?))
+    }
+}
+
+/// The fire times of a job from `first` on and before `limit`: those missed, and those that their
+/// spread puts off beyond it.
+pub fn missed_before(
+    job: &Job,
+    compiled: &[Arc<Compiled>],
+    first: Option<DateTime<Utc>>,
+    limit: DateTime<Utc>,
+) -> (Missed, Vec<DateTime<Utc>>) {
+    let mut missed = Missed::default();
+    let Some(first) = first.filter(|first| *first < limit) else {
+        return (missed, Vec::new());
+    };
+    // A delay has one fire time at most, and it is never too late for it.
+    if compiled.iter().any(|c| c.is_delay()) {
+        return (missed, Vec::new());
+    }
+    let mut next = Some(first);
+    while let Some(fire) = next.filter(|fire| *fire < limit) {
+        if missed.newest.len() == MISSED_COUNT_MAX {
+            missed.newest = newest_before(job, compiled, limit);
+            missed.first = Some(first);
+            break;
+        }
+        missed.newest.push(fire);
+        next = next_fire(job, compiled, fire);
+    }
+    if !compiled.iter().any(|c| c.is_spread()) {
+        return (missed, Vec::new());
+    }
+    let is_over = |fire: &DateTime<Utc>| due_at(job, compiled, *fire) < limit;
+    let (over, spread) = missed.newest.into_iter().partition(is_over);
+    missed.newest = over;
+    (missed, spread)
+}
+
+/// The newest fire times before `limit`: as many as the job's policy may make up for, if there are.
+fn newest_before(
+    job: &Job,
+    compiled: &[Arc<Compiled>],
+    limit: DateTime<Utc>,
+) -> Vec<DateTime<Utc>> {
+    let wanted = made_up_max(&job.spec).max(1);
+    let mut found = VecDeque::new();
+    for seconds in LOOK_BACK_SECONDS {
+        found.clear();
+        let mut next = next_fire(job, compiled, limit - TimeDelta::seconds(seconds));
+        while let Some(fire) = next.filter(|fire| *fire < limit) {
+            if found.len() == MISSED_COUNT_MAX {
+                found.pop_front();
+            }
+            found.push_back(fire);
+            next = next_fire(job, compiled, fire);
+        }
+        if found.len() >= wanted {
+            break;
+        }
+    }
+    found.into()
 }
 
 /// A stretch of fire times that one SKIPPED row stands for.
@@ -103,6 +182,20 @@ pub fn gap(missed: &Missed, made_up: &[DateTime<Utc>]) -> Option<Gap> {
     })
 }
 
+/// The SKIPPED row of a job's gap.
+pub fn skip(job: &Job, gap: &Gap) -> Skip {
+    Skip {
+        id: RunId::scheduled(job.id, gap.first),
+        job: job.id,
+        app: job.app,
+        revision: job.revision,
+        fire_at: gap.first,
+        message: explain(&job.spec, gap),
+        missed_count: gap.count,
+        missed_until: gap.last,
+    }
+}
+
 /// The line that a SKIPPED row of the gap shows. It names no cause: whether the scheduler was down,
 /// suspended, or had no database or room to write, is in the server's log and not in its memory.
 pub fn explain(spec: &JobSpec, gap: &Gap) -> String {
@@ -181,7 +274,7 @@ mod tests {
         assert_eq!(missed.newest, [at(50), at(60)]);
         // Too long to list: the begin is decided, what follows it up to the listed ones is not.
         let mut long = Missed { newest: vec![at(50), at(60)], first: Some(at(10)) };
-        decided.take_out(&mut long, |after| Some(after + chrono::TimeDelta::minutes(5)));
+        decided.take_out(&mut long, |after| Some(after + TimeDelta::minutes(5)));
         assert_eq!((long.first, long.newest.len()), (Some(at(35)), 2));
         let mut whole = Missed { newest: vec![at(50), at(60)], first: Some(at(10)) };
         decided.take_out(&mut whole, |_| Some(at(50)));

@@ -6,12 +6,13 @@ use std::{
     time::Duration,
 };
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 
 use super::{
     ids::RunId,
     job::{Job, JobState},
-    run::{NewRun, TriggerKind},
+    misfire::{self, Decided, Missed},
+    run::{NewRun, Skip, TriggerKind},
     schedule::{Compiled, SPREAD_MAX, ScheduleError},
 };
 
@@ -80,15 +81,51 @@ pub fn resumed_fires(job: &Job, planned_until: DateTime<Utc>) -> Vec<NewRun> {
 
 /// The runs of a job that is about to change at `now`: of its fire times that have come and that its
 /// partition does not count as planned, since the owner is only about to serve them. Those older
-/// than the misfire threshold are nobody's any more.
+/// than the misfire threshold are the misfire policy's, see [`missed_fires`].
 pub fn passed_fires(job: &Job, planned_until: DateTime<Utc>, now: DateTime<Utc>) -> Vec<NewRun> {
-    let from = planned_until.max(now - job.spec.misfire_threshold());
+    let from = planned_until.max(misfire_limit(job, now));
     if from > now {
         return Vec::new();
     }
     let compiled = compile_all(job).unwrap_or_default();
     let (from, until) = (from - TimeDelta::milliseconds(1), now + TimeDelta::microseconds(1));
     fires_between(job, &compiled, from, until, RESUMED_FIRES_MAX)
+}
+
+/// The fire times of a job that is about to change at `now` that nobody served in time, as when its
+/// partition has no owner: after the change no owner would look for them.
+pub fn missed_fires(job: &Job, planned_until: DateTime<Utc>, now: DateTime<Utc>) -> Missed {
+    let limit = misfire_limit(job, now);
+    if planned_until >= limit || !job.fires() {
+        return Missed::default();
+    }
+    let compiled = compile_all(job).unwrap_or_default();
+    let first = next_fire(job, &compiled, planned_until - TimeDelta::milliseconds(1));
+    misfire::missed_before(job, &compiled, first, limit).0
+}
+
+/// Fire times before this are too late to be served as usual. To the millisecond, as they are.
+fn misfire_limit(job: &Job, now: DateTime<Utc>) -> DateTime<Utc> {
+    (now - job.spec.misfire_threshold()).trunc_subsecs(3)
+}
+
+/// What the misfire policy of a job that is about to change makes of fire times that nobody served:
+/// runs, and the row of those left out. `decided` is what was decided about them before.
+pub fn settle_missed(
+    job: &Job,
+    mut missed: Missed,
+    decided: &Decided,
+    now: DateTime<Utc>,
+) -> (Vec<NewRun>, Option<Skip>) {
+    let compiled = compile_all(job).unwrap_or_default();
+    decided.take_out(&mut missed, |at| next_fire(job, &compiled, at));
+    let made_up = misfire::make_up(&job.spec, &missed.newest, now);
+    let skip = misfire::gap(&missed, &made_up).map(|gap| misfire::skip(job, &gap));
+    let run = |at: &DateTime<Utc>| {
+        let trigger = TriggerKind::Misfire;
+        NewRun { trigger, ..planned_run(job, *at, *at) }
+    };
+    (made_up.iter().map(run).collect(), skip)
 }
 
 /// Fire times of each schedule after what `from` says for its spread offset.

@@ -9,7 +9,7 @@ use super::{SELF_CHANGES_MAX, Trigger};
 use crate::{
     board::Late,
     model::{
-        ids::{JobId, RunId},
+        ids::JobId,
         misfire::{self, Decided},
         run::{NewRun, OpenRun, Skip, TriggerKind},
     },
@@ -60,8 +60,8 @@ impl Trigger {
     /// A scheduler may have died while it settled the same gap: what it wrote stands.
     async fn leave_out_decided(&self, late: &mut [Late]) -> Result<()> {
         let spans = late.iter().filter_map(|late| {
-            let first = late.unplanned.first.or(late.unplanned.newest.first().copied())?;
-            Some((late.job.id, first, *late.unplanned.newest.last()?))
+            let (first, last) = late.unplanned.span()?;
+            Some((late.job.id, first, last))
         });
         let spans: Vec<_> = spans.collect();
         if spans.is_empty() {
@@ -86,16 +86,7 @@ impl Trigger {
         missed.sort_unstable();
         let made_up = misfire::make_up(spec, &missed, now);
         let gap = misfire::gap(&late.unplanned, &made_up);
-        let skip = gap.map(|gap| Skip {
-            id: RunId::scheduled(job.id, gap.first),
-            job: job.id,
-            app: job.app,
-            revision: job.revision,
-            fire_at: gap.first,
-            message: misfire::explain(spec, &gap),
-            missed_count: gap.count,
-            missed_until: gap.last,
-        });
+        let skip = gap.map(|gap| misfire::skip(job, &gap));
         if !self.write_late(late, &made_up, skip, now).await? {
             return Ok(false);
         }

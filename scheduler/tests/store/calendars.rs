@@ -5,9 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 use clawjob_scheduler::{
     model::{
         calendar::{Calendar, CalendarSpec},
+        ids::RunId,
         job::{Job, JobSpec, JobState},
         plan,
-        run::NewRun,
+        run::{NewRun, RunState},
         schedule::{Schedule, Trigger},
     },
     store::{
@@ -162,6 +163,27 @@ pub(crate) async fn a_changed_calendar_plans_its_jobs_anew_and_no_others(f: &Fix
     let reloaded = f.store.load_jobs(&known).await.expect("jobs");
     assert_eq!(reloaded.iter().map(|job| job.id).collect::<Vec<_>>(), [user.id]);
     assert_eq!(reloaded[0].version, user.version, "the job itself is as it was");
+}
+
+/// What it opens in the past was never to be served.
+pub(crate) async fn a_changed_calendar_says_nothing_of_what_was_before(f: &Fixture) {
+    let days = calendar(f, "days").await;
+    let user = job(f, "a", including("apps/shop/calendars/days")).await.expect("made");
+    let delay = Schedule {
+        trigger: Trigger::Delay(Duration::from_secs(10)),
+        include_calendars: vec!["apps/shop/calendars/days".to_owned()],
+        ..Schedule::default()
+    };
+    let delayed = JobSpec { schedules: vec![delay], ..including("apps/shop/calendars/days") };
+    job(f, "b", delayed).await.expect("made");
+    f.store.update_calendar(days.id, &every_day(), 1, each(), at(64)).await.expect("changed");
+    let changed = f.store.get_job("shop", "a").await.expect("found");
+    assert_eq!(changed.effective_from, at(64));
+    assert_eq!(planned(f, &user).await, [50, 60], "what nobody has served is settled");
+    let gap = f.store.get_run(RunId::scheduled(user.id, at(10))).await.expect("a row");
+    assert_eq!((gap.run.state, gap.missed_count), (RunState::Skipped, 4));
+    let changed = f.store.get_job("shop", "b").await.expect("found");
+    assert_eq!(changed.effective_from, at(0), "a delay goes on counting");
 }
 
 pub(crate) async fn a_changed_calendar_clears_what_it_was_blamed_for(f: &Fixture) {

@@ -229,6 +229,41 @@ pub(crate) async fn a_change_leaves_no_fire_time_that_has_come_without_a_row(f: 
     }
 }
 
+/// After it no owner looks for them.
+pub(crate) async fn what_nobody_served_before_a_change_is_settled_with_it(f: &Fixture) {
+    let trigger = Trigger::Interval(Duration::from_secs(10));
+    let schedules = vec![Schedule { trigger, ..Schedule::default() }];
+    let spec = JobSpec { handler: "h".to_owned(), schedules, ..JobSpec::default() };
+    let asked = NewJob { spec: spec.clone(), ..new(f, "a") };
+    // The owner that wrote one of them died.
+    let job = f.store.create_job(&asked, runs_at(&[20]), at(0)).await.expect("a job");
+    let described = JobChange { spec: Some(spec.clone()), ..change() };
+    f.store.change_job(job.id, &described, no_runs(), at(61)).await.expect("changed");
+    assert_eq!(
+        open_ids(f, job.id).await,
+        ids(&job, &[20, 60]),
+        "the next owner looks for the rest"
+    );
+    let slower = JobChange { spec: Some(spec), restart_schedule: true, ..change() };
+    f.store.change_job(job.id, &slower, no_runs(), at(62)).await.expect("changed");
+    assert_eq!(open_ids(f, job.id).await, ids(&job, &[20, 50, 60]), "the newest is made up for");
+    assert_eq!(f.open(ids(&job, &[50])[0]).await.trigger, TriggerKind::Misfire);
+    let gap = f.store.get_run(ids(&job, &[10])[0]).await.expect("a row");
+    assert_eq!((gap.run.state, gap.ended_at), (RunState::Skipped, Some(at(62))));
+    assert_eq!((gap.missed_count, gap.missed_until), (3, Some(at(40))), "{gap:?}");
+    let pause = JobChange {
+        state: Some((JobState::Paused, None, String::new())),
+        drop_due: true,
+        ..change()
+    };
+    f.store.change_job(job.id, &pause, no_runs(), at(83)).await.expect("paused");
+    assert_eq!(open_ids(f, job.id).await, []);
+    for run in ids(&job, &[20, 50, 60, 70, 80]) {
+        let skipped = f.store.get_run(run).await.expect("a row").run;
+        assert_eq!((skipped.state, skipped.message.contains("paused")), (RunState::Skipped, true));
+    }
+}
+
 pub(crate) async fn a_run_that_has_ended_is_not_planned_anew(f: &Fixture) {
     let job = f.job("a").await;
     let sent = f.dispatched(f.planned(&job, at(10)).await).await;

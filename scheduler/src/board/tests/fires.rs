@@ -149,16 +149,6 @@ fn a_changed_job_fires_from_its_change_on_however_late_it_is_loaded() {
 
 /// A calendar's change leaves no time at the jobs that use it.
 #[test]
-fn a_job_whose_calendar_changed_fires_from_a_little_before_it_is_loaded_on() {
-    let board = board(vec![job_every(1, 1)]);
-    planned_until(&board, at(42));
-    changed(&board, job_every(1, 1));
-    board.fall_due(at(42), 100);
-    let first = ids(&board).first().map(|run| run.time());
-    assert_eq!(first, Some(at(40)));
-}
-
-#[test]
 fn a_run_that_falls_due_after_it_was_written_moves_its_partition_again() {
     let spread = Schedule { spread: Duration::from_secs(3600), ..every(100) };
     let board = board(vec![job(1, JobSpec { schedules: vec![spread], ..JobSpec::default() })]);

@@ -272,6 +272,11 @@ impl JobChange {
         job
     }
 
+    /// Whether nobody looks for fire times from before the change once it is made.
+    pub fn cuts_past(&self) -> bool {
+        self.delete || self.restart_schedule || self.state.is_some()
+    }
+
     fn resumes(&self, job: &Job) -> bool {
         let to = self.state.as_ref().map(|(state, ..)| *state);
         job.state == JobState::Paused && to == Some(JobState::Active)

@@ -20,7 +20,7 @@ use crate::{
         calendar::{CALENDAR_JOBS_MAX, Calendar, CalendarSpec, Calendars, Coverage},
         ids::{AppId, JobId, PartitionId},
         job::{Job, JobSpec},
-        plan, words,
+        words,
     },
     store::{
         Result, StoreError, Topic,
@@ -232,11 +232,9 @@ async fn try_update(
     let partitions = lock_partitions(&tx, id, now).await?;
     let mut before = users_of(&tx, id, "").await?;
     attach(&tx, &mut before).await?;
-    let passed = before.iter().filter_map(|job| {
-        let partition = partitions.get(&job.partition)?;
-        Some(plan::passed_fires(job, partition.planned_until, now))
-    });
-    jobs::insert_all(&tx, &passed.flatten().collect::<Vec<_>>(), now).await?;
+    let planned = |job: &Job| partitions.get(&job.partition).map(|row| row.planned_until);
+    let passed: Vec<_> = before.iter().filter_map(|job| Some((job, planned(job)?))).collect();
+    jobs::insert_passed(&tx, &passed, true, now).await?;
     let sql = "UPDATE calendar SET spec = $2::text::jsonb, version = version + 1
         WHERE id = $1 AND version = $3";
     if execute(&tx, sql, &[&id, &to_json(spec)?, &big(version)]).await? == 0 {
@@ -250,10 +248,14 @@ async fn try_update(
     attach(&tx, &mut users).await?;
     let ids: Vec<JobId> = users.iter().map(|job| job.id).collect();
     let mut gone = jobs::remove_planned(&tx, &ids, now).await?;
-    let sql = "UPDATE job j SET jobs_version = p.jobs_version, next_fire_at = NULL, problem = ''
+    let sql = "UPDATE job j SET jobs_version = p.jobs_version, next_fire_at = NULL, problem = '',
+            effective_from = CASE WHEN j.id = ANY($2::bigint[]) THEN greatest(j.effective_from, $3)
+                ELSE j.effective_from END
         FROM partition p WHERE j.id = ANY($1::bigint[]) AND p.id = j.partition";
     let raw: Vec<i64> = ids.iter().map(|job| job.0).collect();
-    execute(&tx, sql, &[&raw]).await?;
+    let restarted = users.iter().filter(|job| job.restarts_with_calendars());
+    let restarted: Vec<i64> = restarted.map(|job| job.id.0).collect();
+    execute(&tx, sql, &[&raw, &restarted, &now]).await?;
     let mut runs = Vec::new();
     for job in users {
         let Some(partition) = partitions.get(&job.partition) else { continue };

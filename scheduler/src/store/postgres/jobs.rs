@@ -1,5 +1,7 @@
 //! Jobs, their revisions, and runs by hand.
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::types::ToSql;
@@ -7,7 +9,8 @@ use uuid::Uuid;
 
 use super::{
     PostgresStore, calendars, chains,
-    owner::NewRuns,
+    owner::{self, NewRuns},
+    past,
     requests::{answered, begin, commit, remember},
     rows::{
         self, JOB, PARTITION, Reader, big, execute, job_state, query, query_opt, small_id, to_json,
@@ -17,6 +20,7 @@ use crate::{
     model::{
         ids::{JobId, PartitionId, RunId},
         job::{Job, JobSpec},
+        misfire::Decided,
         plan,
     },
     store::{
@@ -239,7 +243,8 @@ pub(super) async fn change_job(
     if let Some(spec) = &change.spec {
         chains::refuse_cycle(&tx, &before.resource_name(), spec).await?;
     }
-    insert_all(&tx, &plan::passed_fires(&before, partition.planned_until, now), now).await?;
+    let passed = [(&before, partition.planned_until)];
+    insert_passed(&tx, &passed, change.cuts_past(), now).await?;
     if change.drop_due {
         skip_due(&tx, id, change.skip_message(), now).await?;
     }
@@ -257,6 +262,40 @@ pub(super) async fn change_job(
         store.hints.tell(topic);
     }
     Ok(after)
+}
+
+/// Inserts the runs of jobs' fire times that have come and that an owner is only about to serve, each
+/// job with how far its partition is planned. Where the change `cuts_past`, also what their misfire
+/// policies make of those that nobody has served.
+pub(super) async fn insert_passed(
+    tx: &Transaction<'_>,
+    jobs: &[(&Job, DateTime<Utc>)],
+    cuts_past: bool,
+    now: DateTime<Utc>,
+) -> Result<()> {
+    let mut runs = Vec::new();
+    let mut missed = HashMap::new();
+    for (job, planned_until) in jobs {
+        runs.append(&mut plan::passed_fires(job, *planned_until, now));
+        let old = cuts_past.then(|| plan::missed_fires(job, *planned_until, now));
+        if let Some((old, (first, last))) = old.and_then(|old| old.span().map(|span| (old, span))) {
+            missed.insert(job.id, (*job, old, (job.id, first, last)));
+        }
+    }
+    if !missed.is_empty() {
+        let spans: Vec<_> = missed.values().map(|(.., span)| *span).collect();
+        let mut decided: HashMap<JobId, Decided> =
+            past::decided(tx, &spans).await?.into_iter().collect();
+        let mut skips = Vec::new();
+        for (id, (job, old, _)) in missed {
+            let decided = decided.remove(&id).unwrap_or_default();
+            let (mut made_up, skip) = plan::settle_missed(job, old, &decided, now);
+            runs.append(&mut made_up);
+            skips.extend(skip);
+        }
+        owner::insert_skips(tx, &skips, now).await?;
+    }
+    insert_all(tx, &runs, now).await.map(|_| ())
 }
 
 async fn update_job(

@@ -3,12 +3,13 @@
 use std::sync::LazyLock;
 
 use chrono::{DateTime, Utc};
+use deadpool_postgres::Transaction;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::{
     PostgresStore,
-    rows::{Reader, attempt_ref, big, int, small_id, to_json},
+    rows::{Reader, attempt_ref, big, int, query, small_id, to_json},
 };
 use crate::{
     model::{
@@ -79,31 +80,39 @@ const TOLD: &str = " RETURNING id, due_at
         ON CONFLICT (job_id) DO UPDATE SET uses = excluded.uses
     )";
 
-/// Decisions not to run, which are rare.
-const SKIPS: &str = ", skipped AS (
+/// Decisions not to run, which are rare: `now` is that parameter's number, theirs begin at `first`.
+fn skips(now: usize, first: usize, which: &str) -> String {
+    let [ids, jobs, apps, partitions, revisions, fires, messages, counts, untils] =
+        std::array::from_fn(|column| first + column);
+    format!(
+        "skipped AS (
         INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, created_at,
             attempt, fence, session_epoch, ended_at, message, missed_count, missed_until)
-        SELECT s.id, s.job_id, s.app_id, s.revision, 'SCHEDULE', 'SKIPPED', s.fire_at, $4, 1, 0, 0,
-            $4, s.message, s.missed_count, s.missed_until
-        FROM unnest($20::uuid[], $21::bigint[], $22::bigint[], $23::smallint[], $24::bigint[],
-            $25::timestamptz[], $26::text[], $27::int[], $28::timestamptz[])
+        SELECT s.id, s.job_id, s.app_id, s.revision, 'SCHEDULE', 'SKIPPED', s.fire_at, ${now}, 1, 0,
+            0, ${now}, s.message, s.missed_count, s.missed_until
+        FROM unnest(${ids}::uuid[], ${jobs}::bigint[], ${apps}::bigint[], ${partitions}::smallint[],
+            ${revisions}::bigint[], ${fires}::timestamptz[], ${messages}::text[], ${counts}::int[],
+            ${untils}::timestamptz[])
             AS s (id, job_id, app_id, partition, revision, fire_at, message, missed_count,
                 missed_until)
-        WHERE s.partition = ANY(ARRAY(SELECT id FROM locked))
-            AND NOT EXISTS (SELECT FROM open_run o WHERE o.id = s.id)
+        WHERE {which} NOT EXISTS (SELECT FROM open_run o WHERE o.id = s.id)
         ON CONFLICT (id) DO NOTHING RETURNING id
     ), told_skips AS (
-        INSERT INTO run_event (at, changed) SELECT $4, array_agg(id) FROM skipped
+        INSERT INTO run_event (at, changed) SELECT ${now}, array_agg(id) FROM skipped
         HAVING count(*) > 0
-    )";
+    )"
+    )
+}
 
 /// What was done: partitions that were locked, runs that were inserted.
 const DONE: &str = " SELECT ARRAY(SELECT id FROM locked), ARRAY(SELECT id FROM planned)";
 
 static PLAN_MOVES: LazyLock<String> =
     LazyLock::new(|| [MOVES, RUNS, UNLESS_THERE, TOLD, DONE].concat());
-static PLAN_SKIPS: LazyLock<String> =
-    LazyLock::new(|| [MOVES, RUNS, UNLESS_THERE, TOLD, SKIPS, DONE].concat());
+static PLAN_SKIPS: LazyLock<String> = LazyLock::new(|| {
+    let owned = "s.partition = ANY(ARRAY(SELECT id FROM locked)) AND";
+    [MOVES, RUNS, UNLESS_THERE, TOLD, ", ", &skips(4, 20, owned), DONE].concat()
+});
 static PLAN_ADDS: LazyLock<String> =
     LazyLock::new(|| [ADDS, RUNS, UNLESS_THERE, TOLD, DONE].concat());
 /// Of runs that nobody can have written. Should one be there after all, the key refuses the whole plan,
@@ -157,6 +166,23 @@ pub(super) async fn plan(
         store.hints.tell(Topic::RunEvents);
     }
     Ok(Planned { advanced, inserted })
+}
+
+/// Inserts decisions not to run with a change of their jobs.
+pub(super) async fn insert_skips(
+    tx: &Transaction<'_>,
+    decisions: &[Skip],
+    now: DateTime<Utc>,
+) -> Result<()> {
+    static SQL: LazyLock<String> =
+        LazyLock::new(|| format!("WITH {} SELECT FROM skipped", skips(1, 2, "")));
+    if decisions.is_empty() {
+        return Ok(());
+    }
+    let columns = Skips::of(decisions, &[]);
+    let mut params: Vec<&(dyn ToSql + Sync)> = vec![&now];
+    params.extend(columns.params());
+    query(tx, &SQL, &params).await.map(|_| ())
 }
 
 #[derive(Default)]

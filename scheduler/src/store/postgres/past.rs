@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use deadpool_postgres::GenericClient;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -26,7 +27,7 @@ use crate::{
 /// What was decided of each job's fire times within its span. Ids carry the fire time, so the rows
 /// of a span lie together.
 pub(super) async fn decided(
-    store: &PostgresStore,
+    client: &impl GenericClient,
     spans: &[(JobId, DateTime<Utc>, DateTime<Utc>)],
 ) -> Result<Vec<(JobId, Decided)>> {
     let sql = "SELECT w.job_id, d.fire_at, d.missed_until
@@ -49,7 +50,7 @@ pub(super) async fn decided(
     let max = i64::try_from(MISSED_COUNT_MAX).unwrap_or(i64::MAX);
     let params: [&(dyn ToSql + Sync); 6] = [&jobs, &firsts, &lasts, &first_ids, &end_ids, &max];
     let mut decided: HashMap<JobId, Decided> = HashMap::new();
-    for row in query(&store.client().await?, sql, &params).await? {
+    for row in query(client, sql, &params).await? {
         let mut row = Reader::new(&row);
         let of = decided.entry(JobId(row.get()?)).or_default();
         let fire: DateTime<Utc> = row.get()?;

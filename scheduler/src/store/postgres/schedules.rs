@@ -58,7 +58,7 @@ impl ScheduleStore for PostgresStore {
         &self,
         spans: &[(JobId, DateTime<Utc>, DateTime<Utc>)],
     ) -> Result<Vec<(JobId, Decided)>> {
-        past::decided(self, spans).await
+        past::decided(&self.client().await?, spans).await
     }
 
     async fn backfill(&self, backfill: &Backfill, now: DateTime<Utc>) -> Result<Backfilled> {

@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row, params};
 use super::{
     jobs::{self, answered, remember},
     nodes,
-    rows::{self, JOB, count, counted, from_json, json},
+    rows::{self, JOB, count, counted, from_json, json, us},
     writer::{Tx, all, find},
 };
 use crate::{
@@ -172,7 +172,7 @@ pub(super) fn update(
     tx.note_time(now);
     let before = by_id(tx.conn(), id)?;
     for job in users_of(tx.conn(), id)? {
-        jobs::insert_passed(tx, &job, now)?;
+        jobs::insert_passed(tx, &job, true, now)?;
     }
     let sql = "UPDATE calendar SET spec = ?2, version = version + 1 WHERE id = ?1 AND version = ?3";
     if tx.execute(sql, params![id, json(spec)?, count(version)])? == 0 {
@@ -191,9 +191,11 @@ pub(super) fn update(
             }
         };
         let gone = jobs::remove_planned(tx, job, now)?;
-        let sql = "UPDATE job SET jobs_version = ?2, next_fire_at = NULL, problem = ''
+        let restarted = job.restarts_with_calendars().then(|| us(now));
+        let sql = "UPDATE job SET jobs_version = ?2, next_fire_at = NULL, problem = '',
+                 effective_from = max(effective_from, coalesce(?3, effective_from))
              WHERE id = ?1";
-        tx.execute(sql, params![job.id.0, count(version)])?;
+        tx.execute(sql, params![job.id.0, count(version), restarted])?;
         let job = Job { next_fire_at: None, problem: String::new(), ..job.clone() };
         let made = jobs::insert_planned(tx, &job, &mut *replan, now)?;
         for run in gone.into_iter().filter(|run| !made.contains(run)) {

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use super::{
-    calendars, chains, nodes, owner,
+    calendars, chains, nodes, owner, past,
     rows::{self, JOB, count, get_run_id, job_state_text, json, us},
     runs,
     writer::{Tx, all, find},
@@ -15,6 +15,7 @@ use crate::{
     model::{
         ids::{AppId, AttemptRef, JobId, RunId},
         job::{Job, JobSpec},
+        misfire::Missed,
         plan,
     },
     store::{
@@ -186,10 +187,28 @@ pub(super) fn insert_planned(
 }
 
 /// Inserts the runs of a job's fire times that have come and that its owner is only about to serve.
-pub(super) fn insert_passed(tx: &mut Tx<'_>, job: &Job, now: DateTime<Utc>) -> Result<()> {
-    let passed =
-        |input: &ReplanInput| plan::passed_fires(&input.job, input.partition.planned_until, now);
-    insert_planned(tx, job, passed, now).map(|_| ())
+/// Where the change `cuts_past`, also what its misfire policy makes of those that nobody has served.
+pub(super) fn insert_passed(
+    tx: &mut Tx<'_>,
+    job: &Job,
+    cuts_past: bool,
+    now: DateTime<Utc>,
+) -> Result<()> {
+    let mut missed = Missed::default();
+    let passed = |input: &ReplanInput| {
+        let planned_until = input.partition.planned_until;
+        if cuts_past {
+            missed = plan::missed_fires(&input.job, planned_until, now);
+        }
+        plan::passed_fires(&input.job, planned_until, now)
+    };
+    insert_planned(tx, job, passed, now)?;
+    let Some((first, last)) = missed.span() else { return Ok(()) };
+    let decided = past::decided(tx.conn(), &[(job.id, first, last)])?.pop();
+    let decided = decided.map(|(_, decided)| decided).unwrap_or_default();
+    let (made_up, skip) = plan::settle_missed(job, missed, &decided, now);
+    insert_planned(tx, job, |_| made_up, now)?;
+    skip.iter().try_for_each(|skip| owner::insert_skip(tx, skip, now))
 }
 
 /// Changes a job: removes its unsent planned runs, applies the change, plans anew.
@@ -209,7 +228,7 @@ pub(super) fn change(
         chains::refuse_cycle(tx.conn(), &before.resource_name(), spec)?;
     }
     let jobs_version = nodes::raise_jobs_version(tx, before.partition)?;
-    insert_passed(tx, &before, now)?;
+    insert_passed(tx, &before, change.cuts_past(), now)?;
     if change.drop_due {
         skip_due(tx, &before, change.skip_message(), now)?;
     }

@@ -258,7 +258,7 @@ fn insert_run_to(
 }
 
 /// Inserts a decision not to run as an ended row, unless its id exists already.
-fn insert_skip(tx: &mut Tx<'_>, skip: &Skip, now: DateTime<Utc>) -> Result<()> {
+pub(super) fn insert_skip(tx: &mut Tx<'_>, skip: &Skip, now: DateTime<Utc>) -> Result<()> {
     let inserted = tx.execute(
         "INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
              created_at, attempt, fence, lost, session_epoch, ended_at, message, missed_count,
