@@ -1401,7 +1401,9 @@ func (x *Heartbeat) GetAbandonedHandlers() uint32 {
 
 // Answer to every Heartbeat, at once.
 type HeartbeatAck struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The last Heartbeat that the whole cluster counts as contact. While the node has no contact with
+	// its database this stays behind: the connection lives, but other nodes count the executor's silence.
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	ServerTime    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=server_time,json=serverTime,proto3" json:"server_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
