@@ -369,6 +369,7 @@ fn of_refusal(refused: Refused) -> Status {
         Refused::Rate(wait) => ApiError::exhausted("SESSION_RATE", "sessions", text, wait),
         Refused::Full => ApiError::exhausted("SESSIONS_FULL", "sessions", text, ELSEWHERE_AFTER),
         Refused::Draining => ApiError::unavailable("NODE_DRAINING", text, ELSEWHERE_AFTER),
+        Refused::Unseen => ApiError::unavailable("STORAGE_DOWN", text, ELSEWHERE_AFTER),
     }
     .into()
 }

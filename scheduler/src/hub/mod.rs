@@ -134,6 +134,9 @@ pub enum Refused {
     /// This node is going away.
     #[error("this node is going away")]
     Draining,
+    /// The database does not see this node: a session could not be written, and would be worth nothing.
+    #[error("this node has no contact with its database")]
+    Unseen,
 }
 
 /// Whoever remembers which runs are with which executor.

@@ -57,7 +57,8 @@ pub const PARTED_KEPT: Duration = Duration::from_secs(25 * 3600);
 /// executor's silence from that moment. Executors allow for it: under DISCONNECT_POLICY_STOP they end
 /// their runs this much before those are sent elsewhere.
 pub const VOUCHED_FOR: Duration = Duration::from_secs(2);
-/// A node that was not seen alive for so long, while others are, asks its executors to move there.
+/// A node that was not seen alive for so long takes no sessions, and asks its executors to move to
+/// others if there are any.
 pub const ADRIFT_AFTER: Duration = Duration::from_secs(5);
 
 /// The sessions of such a node are kept for so long, should no other node take their executors.
@@ -81,9 +82,14 @@ impl Cluster {
         self.seen_at.is_none_or(|seen| elapsed <= seen + VOUCHED_FOR)
     }
 
+    /// Whether nobody has seen this node for some time.
+    pub fn is_unseen_at(&self, elapsed: Duration) -> bool {
+        self.seen_at.is_some_and(|seen| elapsed >= seen + ADRIFT_AFTER)
+    }
+
     /// Whether the others go on without this node.
     pub fn is_adrift_at(&self, elapsed: Duration) -> bool {
-        self.has_others && self.seen_at.is_some_and(|seen| elapsed >= seen + ADRIFT_AFTER)
+        self.has_others && self.is_unseen_at(elapsed)
     }
 }
 

@@ -79,12 +79,14 @@ fn a_node_that_the_others_go_on_without_asks_its_executors_to_move_until_it_is_s
     let [Down::Drain(drain)] = &frames[..] else { panic!("not asked to move: {frames:?}") };
     assert_eq!(drain.peer_endpoints, ["http://other"]);
     assert!(world.candidates().is_empty(), "no new run is sent to it");
+    assert_eq!(world.hub.admit(), Err(Refused::Unseen), "nobody moves here");
     for _ in 0..100 {
         assert!(pass(seconds(3)).is_empty(), "it stays until another node takes it");
     }
     seen(true);
     assert!(pass(seconds(1)).is_empty());
     assert_eq!(world.free("a"), Some(4));
+    assert_eq!(world.hub.admit(), Ok(()));
 }
 
 #[test]
