@@ -268,6 +268,7 @@ cases! {
         a_restarted_schedule_forgets_what_it_missed,
         a_change_leaves_no_fire_time_that_has_come_without_a_row,
         what_nobody_served_before_a_change_is_settled_with_it,
+        a_spread_fire_time_that_has_come_outlives_a_change,
         a_run_that_has_ended_is_not_planned_anew,
         owners_load_what_changed,
         an_owner_loads_a_deleted_job_as_long_as_it_has_open_runs,

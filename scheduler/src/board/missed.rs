@@ -68,6 +68,7 @@ impl Board {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let Some(entry) = inner.jobs.get_mut(&job) else { return };
+        inner.behind.insert(entry.job.partition);
         if entry.next.is_some_and(|next| next < limit) {
             entry.next = entry.next_after(limit - TimeDelta::milliseconds(1));
             if let Some(next) = entry.next {

@@ -28,7 +28,7 @@ impl Hub {
         if *self.draining.lock() {
             return Err(Refused::Draining);
         }
-        if self.settings.cluster.read().is_unseen_at(self.clock.elapsed()) {
+        if !self.settings.cluster.read().takes_sessions_at(self.clock.elapsed()) {
             return Err(Refused::Unseen);
         }
         let admitted = if self.sessions() >= self.settings.max_sessions {

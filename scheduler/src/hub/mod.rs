@@ -134,7 +134,8 @@ pub enum Refused {
     /// This node is going away.
     #[error("this node is going away")]
     Draining,
-    /// The database does not see this node: a session could not be written, and would be worth nothing.
+    /// Its database does not answer, or others live that do not see this node: a session could not be
+    /// written, or would not count.
     #[error("this node has no contact with its database")]
     Unseen,
 }
@@ -443,18 +444,24 @@ impl Hub {
     /// when it is seen again. None of their sessions is closed over it: where the database is away
     /// for all nodes, no other takes them.
     fn look_after_the_adrift(&self, elapsed: Duration) {
-        let is_adrift = self.settings.cluster.read().is_adrift_at(elapsed);
-        if std::mem::replace(&mut *self.adrift.lock(), is_adrift) == is_adrift
-            || *self.draining.lock()
-        {
+        let (was, is) = {
+            let mut adrift = self.adrift.lock();
+            let was = *adrift;
+            *adrift = self.settings.cluster.read().is_adrift_at(elapsed, was);
+            (was, *adrift)
+        };
+        if !(was || is) || *self.draining.lock() {
             return;
         }
         let sessions = self.sessions();
-        if is_adrift {
+        if is && !was {
             tracing::warn!(
                 sessions,
                 "the database has not seen this node for 5 s: executors are asked to move to others"
             );
+        }
+        if is {
+            // Each time anew: of those asked before nobody is asked again.
             let reason = scheduler_drain::Reason::Rebalance;
             self.drain_some(usize::MAX, reason, MOVE_WITHIN, ADRIFT_CLOSES_AFTER);
         } else {

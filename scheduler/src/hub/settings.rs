@@ -57,8 +57,7 @@ pub const PARTED_KEPT: Duration = Duration::from_secs(25 * 3600);
 /// executor's silence from that moment. Executors allow for it: under DISCONNECT_POLICY_STOP they end
 /// their runs this much before those are sent elsewhere.
 pub const VOUCHED_FOR: Duration = Duration::from_secs(2);
-/// A node that was not seen alive for so long takes no sessions, and asks its executors to move to
-/// others if there are any.
+/// A node that was not seen alive for so long, while others are, asks its executors to move there.
 pub const ADRIFT_AFTER: Duration = Duration::from_secs(5);
 
 /// The sessions of such a node are kept for so long, should no other node take their executors.
@@ -74,6 +73,8 @@ pub struct Cluster {
     /// Until when, by the monotonic clock, the others saw this node alive for certain; None before
     /// the first word, and where a node is always alone.
     pub seen_at: Option<Duration>,
+    /// When, by the monotonic clock, the database last answered who lives; None as above.
+    pub answered_at: Option<Duration>,
 }
 
 impl Cluster {
@@ -82,14 +83,18 @@ impl Cluster {
         self.seen_at.is_none_or(|seen| elapsed <= seen + VOUCHED_FOR)
     }
 
-    /// Whether nobody has seen this node for some time.
-    pub fn is_unseen_at(&self, elapsed: Duration) -> bool {
-        self.seen_at.is_some_and(|seen| elapsed >= seen + ADRIFT_AFTER)
+    /// Whether a session that begins can be written, and is worth as much as at another node. A node
+    /// that is alone takes it also while it can't hold its locks.
+    pub fn takes_sessions_at(&self, elapsed: Duration) -> bool {
+        let answers = self.answered_at.is_none_or(|at| elapsed < at + ADRIFT_AFTER);
+        answers && (!self.has_others || self.vouches_at(elapsed))
     }
 
-    /// Whether the others go on without this node.
-    pub fn is_adrift_at(&self, elapsed: Duration) -> bool {
-        self.has_others && self.is_unseen_at(elapsed)
+    /// Whether the others go on without this node; `was` says whether they did until now, since
+    /// nobody has others to go to while all come and go.
+    pub fn is_adrift_at(&self, elapsed: Duration, was: bool) -> bool {
+        let is_unseen = self.seen_at.is_some_and(|seen| elapsed >= seen + ADRIFT_AFTER);
+        is_unseen && (was || self.has_others)
     }
 }
 

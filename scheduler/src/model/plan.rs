@@ -18,6 +18,8 @@ use super::{
 
 /// Fire times between the end of a pause and what is planned already, which are planned with it.
 const RESUMED_FIRES_MAX: usize = 1_000;
+/// Fire times that an owner may be about to serve: each second of the longest misfire threshold, a day.
+const PASSED_FIRES_MAX: usize = 86_401;
 
 /// The schedules of a job made ready, in their order; on failure the faults with their index.
 ///
@@ -89,19 +91,27 @@ pub fn passed_fires(job: &Job, planned_until: DateTime<Utc>, now: DateTime<Utc>)
     }
     let compiled = compile_all(job).unwrap_or_default();
     let (from, until) = (from - TimeDelta::milliseconds(1), now + TimeDelta::microseconds(1));
-    fires_between(job, &compiled, from, until, RESUMED_FIRES_MAX)
+    fires_between(job, &compiled, from, until, PASSED_FIRES_MAX)
 }
 
 /// The fire times of a job that is about to change at `now` that nobody served in time, as when its
-/// partition has no owner: after the change no owner would look for them.
-pub fn missed_fires(job: &Job, planned_until: DateTime<Utc>, now: DateTime<Utc>) -> Missed {
+/// partition has no owner: after the change no owner would look for them. With them come the runs of
+/// those that their spread has put off: they are not late.
+pub fn missed_fires(
+    job: &Job,
+    planned_until: DateTime<Utc>,
+    now: DateTime<Utc>,
+) -> (Missed, Vec<NewRun>) {
     let limit = misfire_limit(job, now);
     if planned_until >= limit || !job.fires() {
-        return Missed::default();
+        return (Missed::default(), Vec::new());
     }
     let compiled = compile_all(job).unwrap_or_default();
     let first = next_fire(job, &compiled, planned_until - TimeDelta::milliseconds(1));
-    misfire::missed_before(job, &compiled, first, limit).0
+    let (missed, spread) = misfire::missed_before(job, &compiled, first, limit);
+    let runs = spread.iter().map(|at| planned_run(job, *at, due_at(job, &compiled, *at)));
+    // Those to come are the replan's.
+    (missed, runs.filter(|run| run.due_at <= now).collect())
 }
 
 /// Fire times before this are too late to be served as usual. To the millisecond, as they are.

@@ -176,7 +176,8 @@ pub(crate) async fn a_changed_calendar_says_nothing_of_what_was_before(f: &Fixtu
     };
     let delayed = JobSpec { schedules: vec![delay], ..including("apps/shop/calendars/days") };
     job(f, "b", delayed).await.expect("made");
-    f.store.update_calendar(days.id, &every_day(), 1, each(), at(64)).await.expect("changed");
+    let never = CalendarSpec { weekdays: Vec::new(), ..every_day() };
+    f.store.update_calendar(days.id, &never, 1, each(), at(64)).await.expect("changed");
     let changed = f.store.get_job("shop", "a").await.expect("found");
     assert_eq!(changed.effective_from, at(64));
     assert_eq!(planned(f, &user).await, [50, 60], "what nobody has served is settled");
@@ -184,6 +185,12 @@ pub(crate) async fn a_changed_calendar_says_nothing_of_what_was_before(f: &Fixtu
     assert_eq!((gap.run.state, gap.missed_count), (RunState::Skipped, 4));
     let changed = f.store.get_job("shop", "b").await.expect("found");
     assert_eq!(changed.effective_from, at(0), "a delay goes on counting");
+    f.store.update_calendar(days.id, &every_day(), 2, each(), at(134)).await.expect("changed");
+    assert_eq!(planned(f, &user).await, [50, 60], "it opens nothing in the past");
+    let changed = f.store.get_job("shop", "a").await.expect("found");
+    let compiled = plan::compile_all(&changed).expect("good schedules");
+    let later = plan::fires_between(&changed, &compiled, at(0), at(150), 100);
+    assert_eq!(later.iter().map(|run| run.fire_at).collect::<Vec<_>>(), [at(140)]);
 }
 
 pub(crate) async fn a_changed_calendar_clears_what_it_was_blamed_for(f: &Fixture) {

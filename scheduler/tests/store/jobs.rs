@@ -7,6 +7,7 @@ use clawjob_scheduler::{
     model::{
         ids::{JobId, RunId},
         job::{Job, JobSpec, JobState},
+        plan,
         run::{NewRun, RunExtra, RunState, TriggerKind},
         schedule::{Schedule, Trigger},
     },
@@ -262,6 +263,25 @@ pub(crate) async fn what_nobody_served_before_a_change_is_settled_with_it(f: &Fi
         let skipped = f.store.get_run(run).await.expect("a row").run;
         assert_eq!((skipped.state, skipped.message.contains("paused")), (RunState::Skipped, true));
     }
+}
+
+/// A spread puts it off beyond what is late.
+pub(crate) async fn a_spread_fire_time_that_has_come_outlives_a_change(f: &Fixture) {
+    let spread = Duration::from_secs(3_600);
+    let trigger = Trigger::At(at(10));
+    let schedules = vec![Schedule { trigger, spread, ..Schedule::default() }];
+    let spec = JobSpec { handler: "h".to_owned(), schedules, ..JobSpec::default() };
+    let asked = NewJob { spec: spec.clone(), ..new(f, "a") };
+    let job = f.store.create_job(&asked, no_runs(), at(0)).await.expect("a job");
+    let compiled = plan::compile_all(&job).expect("good schedules");
+    let due = at(10) + plan::spread_offset(&job, &compiled[0]);
+    assert!(due > at(20), "the hash of this name spreads it");
+    let restart = JobChange { spec: Some(spec), restart_schedule: true, ..change() };
+    let now = due + TimeDelta::seconds(1);
+    f.store.change_job(job.id, &restart, no_runs(), now).await.expect("changed");
+    assert_eq!(open_ids(f, job.id).await, ids(&job, &[10]));
+    let run = f.open(ids(&job, &[10])[0]).await;
+    assert_eq!((run.trigger, run.due_at), (TriggerKind::Schedule, due));
 }
 
 pub(crate) async fn a_run_that_has_ended_is_not_planned_anew(f: &Fixture) {

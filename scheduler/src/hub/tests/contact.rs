@@ -62,7 +62,8 @@ fn a_node_that_the_others_go_on_without_asks_its_executors_to_move_until_it_is_s
     let seen = |has_others| {
         let seen_at = Some(world.clock.elapsed());
         let peer_endpoints = vec!["http://other".to_owned()];
-        *world.hub.settings().cluster.write() = Cluster { peer_endpoints, has_others, seen_at };
+        *world.hub.settings().cluster.write() =
+            Cluster { peer_endpoints, has_others, seen_at, answered_at: seen_at };
     };
     let mut pass = |time| {
         world.pass(time);
@@ -83,10 +84,27 @@ fn a_node_that_the_others_go_on_without_asks_its_executors_to_move_until_it_is_s
     for _ in 0..100 {
         assert!(pass(seconds(3)).is_empty(), "it stays until another node takes it");
     }
+    world.hub.settings().cluster.write().has_others = false;
+    assert!(pass(seconds(1)).is_empty());
+    assert!(world.candidates().is_empty(), "the others only flicker");
     seen(true);
     assert!(pass(seconds(1)).is_empty());
     assert_eq!(world.free("a"), Some(4));
     assert_eq!(world.hub.admit(), Ok(()));
+}
+
+#[test]
+fn a_node_that_is_alone_takes_sessions_while_its_database_answers() {
+    let world = World::new();
+    let cluster = || world.hub.settings().cluster.write();
+    cluster().seen_at = Some(world.clock.elapsed());
+    for _ in 0..4 {
+        cluster().answered_at = Some(world.clock.elapsed());
+        world.pass(seconds(4));
+        assert_eq!(world.hub.admit(), Ok(()), "though it can't hold its locks");
+    }
+    world.pass(seconds(1));
+    assert_eq!(world.hub.admit(), Err(Refused::Unseen));
 }
 
 #[test]

@@ -277,9 +277,12 @@ pub(super) async fn insert_passed(
     let mut missed = HashMap::new();
     for (job, planned_until) in jobs {
         runs.append(&mut plan::passed_fires(job, *planned_until, now));
-        let old = cuts_past.then(|| plan::missed_fires(job, *planned_until, now));
-        if let Some((old, (first, last))) = old.and_then(|old| old.span().map(|span| (old, span))) {
-            missed.insert(job.id, (*job, old, (job.id, first, last)));
+        if cuts_past {
+            let (old, mut spread) = plan::missed_fires(job, *planned_until, now);
+            runs.append(&mut spread);
+            if let Some((first, last)) = old.span() {
+                missed.insert(job.id, (*job, old, (job.id, first, last)));
+            }
         }
     }
     if !missed.is_empty() {

@@ -197,10 +197,13 @@ pub(super) fn insert_passed(
     let mut missed = Missed::default();
     let passed = |input: &ReplanInput| {
         let planned_until = input.partition.planned_until;
+        let mut runs = plan::passed_fires(&input.job, planned_until, now);
         if cuts_past {
-            missed = plan::missed_fires(&input.job, planned_until, now);
+            let (old, mut spread) = plan::missed_fires(&input.job, planned_until, now);
+            missed = old;
+            runs.append(&mut spread);
         }
-        plan::passed_fires(&input.job, planned_until, now)
+        runs
     };
     insert_planned(tx, job, passed, now)?;
     let Some((first, last)) = missed.span() else { return Ok(()) };
