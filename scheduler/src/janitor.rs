@@ -289,7 +289,7 @@ impl Janitor {
             let answers = self.store.end_runs(chunk, now).await?;
             for (end, answer) in chunk.iter().zip(answers) {
                 if let EndAnswer::Ended(job) = answer {
-                    let job = self.board.job(job).map(|job| job.resource_name());
+                    let job = self.board.job(job).map(|job| job.name.resource_name());
                     let (run, state) = (end.attempt.run, end.to.as_str());
                     tracing::warn!(%run, job, state, why = end.message, "run ended by the clock");
                 }

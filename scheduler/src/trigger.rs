@@ -8,11 +8,8 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::{
-    board::Board,
-    model::{
-        job::{Job, JobState},
-        plan,
-    },
+    board::{AtVersion, Board},
+    model::{ids::JobId, job::JobState, plan},
     store::{
         OWNER_BATCH_MAX, Result, SharedStore, StoreError,
         ops::{JobChange, Plan, Replan, ReplanInput, RunScope},
@@ -63,7 +60,13 @@ impl Trigger {
         let jobs = self.store.load_jobs(&changed).await?;
         let scope = RunScope::Jobs(jobs.iter().map(|job| job.id).collect());
         let open = self.store.load_open_runs(&scope).await?;
-        self.board.replace_jobs(&versions, jobs, open);
+        let delayed: Vec<JobId> =
+            jobs.iter().filter(|job| job.spec.is_delayed()).map(|job| job.id).collect();
+        let last_ends = match delayed.is_empty() {
+            true => Vec::new(),
+            false => self.store.last_ends(&delayed).await?,
+        };
+        self.board.replace_jobs(&versions, jobs, open, &last_ends);
         Ok(())
     }
 
@@ -93,11 +96,11 @@ impl Trigger {
         self.resume(due.resume, now).await?;
         let expired = JobChange { state: Some((JobState::Expired, None, String::new())), ..own() };
         for job in due.expire {
-            self.change(&job, expired.clone(), Box::new(|_| Vec::new()), now).await?;
+            self.change(job, expired.clone(), Box::new(|_| Vec::new()), now).await?;
         }
         for (job, problem) in due.shut {
             let change = JobChange { problem: Some(problem), ..own() };
-            self.change(&job, change, Box::new(|_| Vec::new()), now).await?;
+            self.change(job, change, Box::new(|_| Vec::new()), now).await?;
         }
         let next = self.board.next_fires_to_show(now, OWNER_BATCH_MAX);
         if !next.is_empty() {
@@ -108,7 +111,7 @@ impl Trigger {
 
     /// Resumes jobs whose pause has ended: their fire times count from the end of the pause, not
     /// from now.
-    async fn resume(&self, jobs: Vec<Arc<Job>>, now: DateTime<Utc>) -> Result<()> {
+    async fn resume(&self, jobs: Vec<AtVersion>, now: DateTime<Utc>) -> Result<()> {
         for job in jobs {
             let change = JobChange {
                 state: Some((JobState::Active, None, String::new())),
@@ -118,20 +121,20 @@ impl Trigger {
             let replan = |input: &ReplanInput| {
                 plan::resumed_fires(&input.job, input.partition.planned_until)
             };
-            self.change(&job, change, Box::new(replan), now).await?;
+            self.change(job, change, Box::new(replan), now).await?;
         }
         Ok(())
     }
 
     async fn change(
         &self,
-        job: &Job,
+        (job, version): AtVersion,
         change: JobChange,
         replan: Replan,
         now: DateTime<Utc>,
     ) -> Result<()> {
-        let change = JobChange { version: Some(job.version), ..change };
-        match self.store.change_job(job.id, &change, replan, now).await {
+        let change = JobChange { version: Some(version), ..change };
+        match self.store.change_job(job, &change, replan, now).await {
             Ok(_) | Err(StoreError::Conflict(_) | StoreError::NotFound(_)) => Ok(()),
             Err(fault) => Err(fault),
         }

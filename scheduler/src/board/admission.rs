@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use chrono::{DateTime, Utc};
 
 use super::{
-    Board, DueStep, Inner, JobEntry, Live,
+    Board, DueStep, Inner, Live,
+    jobs::Work,
     runs::{Stage, is_stopping},
 };
 use crate::model::{
@@ -48,11 +49,12 @@ impl Board {
         let inner = &mut *inner;
         let mut found = Vec::new();
         inner.replacing.retain(|job, by| {
-            let Some(entry) = inner.jobs.get(job).filter(|job| job.pending.contains(by)) else {
+            let work = inner.jobs.get(*job).map(|entry| entry.work());
+            let Some(work) = work.filter(|work| work.pending.contains(by)) else {
                 return false;
             };
-            let before = entry.pending.iter().take_while(|run| *run != by);
-            let active = entry.admitted.iter().chain(before);
+            let before = work.pending.iter().take_while(|run| *run != by);
+            let active = work.admitted.iter().chain(before);
             let earlier: Vec<RunId> = active
                 .filter(|run| inner.runs.get(run).is_some_and(|live| !is_stopping(&live.run)))
                 .copied()
@@ -72,9 +74,9 @@ impl Board {
         let inner = &mut *inner;
         let mut found = Vec::new();
         inner.held.retain(|job| {
-            let Some(entry) = inner.jobs.get(job) else { return false };
+            let Some(work) = inner.jobs.get(*job).map(|entry| entry.work()) else { return false };
             let mut known: Option<(Arc<JobSpec>, String)> = None;
-            for id in &entry.pending {
+            for id in &work.pending {
                 if found.len() == max {
                     break;
                 }
@@ -89,7 +91,7 @@ impl Board {
                     found.push((*id, why.clone()));
                 }
             }
-            !entry.pending.is_empty()
+            !work.pending.is_empty()
         });
         found
     }
@@ -127,30 +129,30 @@ impl Inner {
             self.admit_backfill(id, job);
             return;
         }
-        let Some(entry) = self.jobs.get_mut(&job) else { return };
-        if entry.admitted.contains(&id) {
+        let Some(work) = self.jobs.get(job).map(|entry| entry.work()) else { return };
+        if work.admitted.contains(&id) {
             self.let_into_lane(id);
             return;
         }
-        if entry.pending.contains(&id) {
+        if work.pending.contains(&id) {
             return;
         }
-        let mut waiting = entry.waiting + entry.pending.len();
+        let mut waiting = work.waiting + work.pending.len();
         if is_parent {
             // A parent waits as long as none of its shards has begun.
-            let admitted = entry.admitted.iter().filter_map(|id| self.runs.get(id));
+            let admitted = work.admitted.iter().filter_map(|id| self.runs.get(id));
             let waits = |live: &&Live| live.run.is_parent() && live.run.state == RunState::Queued;
             waiting += admitted.filter(waits).count();
         }
         let crowded = waiting >= spec.max_queued() as usize;
-        let free = entry.admitted.len() < concurrency_limit(&spec) && entry.pending.is_empty();
-        let backfilled = entry.backfills.in_the_way(&spec);
+        let free = work.admitted.len() < concurrency_limit(&spec) && work.pending.is_empty();
+        let backfilled = work.backfills.in_the_way(&spec);
         if (free && backfilled) || (!free && in_turn) {
             self.hold_back(id);
             return;
         }
         match spec.overlap {
-            OverlapPolicy::Skip if !free => step.conflicts.push((id, entry.admitted.clone())),
+            OverlapPolicy::Skip if !free => step.conflicts.push((id, work.admitted.clone())),
             // The runs that wait make room for this one, so they are never too many.
             OverlapPolicy::Replace if !free => {
                 self.replacing.insert(job, id);
@@ -158,7 +160,9 @@ impl Inner {
             }
             _ if crowded && !in_turn => step.crowded.push((id, spec.max_queued())),
             _ if free => {
-                entry.admitted.push(id);
+                if let Some(entry) = self.jobs.get_mut(job) {
+                    entry.work_mut().admitted.push(id);
+                }
                 self.let_into_lane(id);
             }
             _ => self.hold_back(id),
@@ -169,8 +173,8 @@ impl Inner {
         let Some(live) = self.runs.get_mut(&id) else { return };
         live.stage = Stage::Pending;
         let job = live.run.job;
-        if let Some(entry) = self.jobs.get_mut(&job) {
-            entry.pending.push_back(id);
+        if let Some(entry) = self.jobs.get_mut(job) {
+            entry.work_mut().pending.push_back(id);
             self.held.insert(job);
         }
     }
@@ -192,17 +196,17 @@ impl Inner {
         self.unwritten.remove(&id);
         let Some(live) = self.runs.remove(&id) else { return false };
         let job = live.run.job;
-        let Some(entry) = self.jobs.get_mut(&job) else { return false };
-        entry.admitted.retain(|admitted| *admitted != id);
-        entry.backfills.remove(id);
+        let Some(entry) = self.jobs.get_mut(job) else { return false };
+        let work = entry.work_mut();
+        work.admitted.retain(|admitted| *admitted != id);
+        work.backfills.remove(id);
         if live.counts_as_planned() {
-            entry.planned = entry.planned.saturating_sub(1);
+            work.planned = work.planned.saturating_sub(1);
         }
-        if let Some(at) = ended {
-            entry.last_end = Some(entry.last_end.map_or(at, |last| last.max(at)));
-        }
-        let let_in = next_pending(entry, &self.runs);
-        let waits_for_end = entry.compiled.iter().any(|c| c.is_delay());
+        let let_in = next_pending(work, &self.runs);
+        ended.into_iter().for_each(|at| entry.run_ended(at));
+        entry.rest();
+        let waits_for_end = entry.kind.is_delayed();
         let mut more = !let_in.is_empty() || waits_for_end;
         for id in let_in {
             self.let_into_lane(id);
@@ -216,20 +220,20 @@ impl Inner {
 }
 
 /// Pending runs that the job's limit now lets in; they count as admitted.
-fn next_pending(entry: &mut JobEntry, runs: &HashMap<RunId, Live>) -> Vec<RunId> {
+fn next_pending(work: &mut Work, runs: &HashMap<RunId, Live>) -> Vec<RunId> {
     let mut let_in = Vec::new();
-    while let Some(id) = entry.pending.front().copied() {
+    while let Some(id) = work.pending.front().copied() {
         let Some(live) = runs.get(&id) else {
-            entry.pending.pop_front();
+            work.pending.pop_front();
             continue;
         };
-        if entry.admitted.len() >= concurrency_limit(&live.spec)
-            || entry.backfills.in_the_way(&live.spec)
+        if work.admitted.len() >= concurrency_limit(&live.spec)
+            || work.backfills.in_the_way(&live.spec)
         {
             break;
         }
-        entry.pending.pop_front();
-        entry.admitted.push(id);
+        work.pending.pop_front();
+        work.admitted.push(id);
         let_in.push(id);
     }
     let_in

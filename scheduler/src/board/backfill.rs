@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::{
     Inner,
-    jobs::JobEntry,
+    jobs::Work,
     runs::{Live, Stage},
 };
 use crate::model::{
@@ -28,6 +28,13 @@ pub(super) struct Backfills {
 }
 
 impl Backfills {
+    /// Of a job without any.
+    pub(super) const NONE: Self = Self { active: Vec::new(), waiting: VecDeque::new() };
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.active.is_empty() && self.waiting.is_empty()
+    }
+
     /// Whether a run of the job's schedule must wait for them.
     pub(super) fn in_the_way(&self, spec: &JobSpec) -> bool {
         spec.overlap != OverlapPolicy::Allow && !self.active.is_empty()
@@ -70,13 +77,14 @@ impl Live {
 impl Inner {
     /// Lets a due run of a backfill in, or keeps it back.
     pub(super) fn admit_backfill(&mut self, id: RunId, job: JobId) {
-        let Some(entry) = self.jobs.get_mut(&job) else { return };
-        if entry.backfills.is_active(id) {
+        let Some(entry) = self.jobs.get_mut(job) else { return };
+        let backfills = &mut entry.work_mut().backfills;
+        if backfills.is_active(id) {
             self.let_into_lane(id);
             return;
         }
-        if !entry.backfills.waiting.contains(&id) {
-            entry.backfills.waiting.push_back(id);
+        if !backfills.waiting.contains(&id) {
+            backfills.waiting.push_back(id);
         }
         if let Some(live) = self.runs.get_mut(&id) {
             live.stage = Stage::Pending;
@@ -86,8 +94,11 @@ impl Inner {
 
     /// Lets in as many waiting runs of backfills as may be; true when there are any.
     pub(super) fn let_backfills_in(&mut self, job: JobId) -> bool {
-        let Some(entry) = self.jobs.get_mut(&job) else { return false };
-        let let_in = next_backfills(entry, &self.runs);
+        let Some(entry) = self.jobs.get_mut(job) else { return false };
+        if entry.work().backfills.is_nothing() {
+            return false;
+        }
+        let let_in = next_backfills(entry.work_mut(), &self.runs);
         let any = !let_in.is_empty();
         for id in let_in {
             self.let_into_lane(id);
@@ -97,10 +108,10 @@ impl Inner {
 }
 
 /// Waiting runs that may go on; they count as let in.
-fn next_backfills(entry: &mut JobEntry, runs: &HashMap<RunId, Live>) -> Vec<RunId> {
+fn next_backfills(work: &mut Work, runs: &HashMap<RunId, Live>) -> Vec<RunId> {
     let mut let_in = Vec::new();
-    let quiet = entry.admitted.is_empty() && entry.pending.is_empty();
-    let backfills = &mut entry.backfills;
+    let quiet = work.admitted.is_empty() && work.pending.is_empty();
+    let backfills = &mut work.backfills;
     let mut kept = VecDeque::with_capacity(backfills.waiting.len());
     while let Some(id) = backfills.waiting.pop_front() {
         let Some(live) = runs.get(&id) else { continue };

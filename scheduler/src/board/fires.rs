@@ -4,14 +4,11 @@
 //! it as what it has become: sent, or waiting. Until then it is *unwritten*. The owner's tick that
 //! takes a fire time writes its run too: between two ticks every run here has a row.
 
-use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashSet},
-};
+use std::collections::HashSet;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Board, DueStep, Inner, Live, runs::Stage};
+use super::{Board, DueStep, Inner, Live, moment::Moment, runs::Stage};
 use crate::{
     model::{
         ids::{JobId, PartitionId, RunId},
@@ -24,16 +21,6 @@ use crate::{
 /// differ by much less.
 const FRESH_AFTER: TimeDelta = TimeDelta::seconds(10);
 
-/// Next fire times of all jobs. Entries that no longer match their job's `next` fall through.
-#[derive(Default)]
-pub(super) struct FireQueue(pub(super) BinaryHeap<Reverse<(DateTime<Utc>, JobId)>>);
-
-impl FireQueue {
-    pub(super) fn next(&self) -> Option<DateTime<Utc>> {
-        self.0.peek().map(|entry| entry.0.0)
-    }
-}
-
 impl Board {
     /// Takes the fire times that have come, at most `max`, the earliest first: each is a run that is
     /// due from now on, or once its spread is over. Returns whether there are more.
@@ -41,27 +28,21 @@ impl Board {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         inner.note_fresh(now);
+        let until = Moment::from(now);
         let mut taken = 0;
-        while let Some(Reverse((fire, id))) = inner.fires.0.peek().copied()
-            && fire <= now
-        {
-            if taken == max {
-                return true;
-            }
-            inner.fires.0.pop();
-            let Some(entry) = inner.jobs.get_mut(&id).filter(|entry| entry.next == Some(fire))
-            else {
+        while taken < max {
+            let Some((fire, slot)) = inner.fires.pop(until, &inner.jobs) else { return false };
+            let Some(entry) = inner.jobs.at(slot).filter(|entry| entry.next == fire) else {
                 continue;
             };
-            let run = entry.new_run(fire, TriggerKind::Schedule);
-            entry.next = entry.next_after(fire);
-            if let Some(next) = entry.next {
-                inner.fires.0.push(Reverse((next, id)));
-            }
+            let fire = fire.at();
+            let run = entry.new_run(inner.jobs.name(slot), fire, TriggerKind::Schedule);
+            let next = entry.next_after(fire);
+            inner.set_next(slot, next);
             inner.put_unwritten(run, now);
             taken += 1;
         }
-        false
+        inner.fires.next().is_some_and(|next| next <= now)
     }
 
     /// All runs without a row.
@@ -81,7 +62,8 @@ impl Board {
         let judged = inner.unwritten.iter().filter(|id| {
             inner.runs.get(id).is_some_and(|live| {
                 let job = &live.run.job;
-                let held = inner.jobs.get(job).is_some_and(|entry| !entry.pending.is_empty());
+                let held =
+                    inner.jobs.get(*job).is_some_and(|entry| !entry.work().pending.is_empty());
                 let apart = !matches!(live.stage, Stage::Future | Stage::Waiting);
                 apart || held || refused.contains(job)
             })
@@ -182,10 +164,10 @@ impl Inner {
     /// A run of a fire time that has come, unless it is known: whoever changed its job wrote it.
     fn put_unwritten(&mut self, new: NewRun, now: DateTime<Utc>) {
         let id = new.id;
-        let Some(entry) = self.jobs.get(&new.job).filter(|_| !self.runs.contains_key(&id)) else {
+        let Some(entry) = self.jobs.get(new.job).filter(|_| !self.runs.contains_key(&id)) else {
             return;
         };
-        let spec = entry.job.spec.clone();
+        let spec = entry.kind.spec.clone();
         self.due.push(new.due_at, id);
         self.unwritten.insert(id);
         self.put_queued(OpenRun::queued(new, now), spec);
@@ -207,10 +189,10 @@ impl Inner {
 
     /// A fire time comes once more.
     fn fire_again(&mut self, job: JobId, fire: DateTime<Utc>) {
-        let Some(entry) = self.jobs.get_mut(&job) else { return };
-        if entry.next.is_none_or(|next| fire < next) {
-            entry.next = Some(fire);
-            self.fires.0.push(Reverse((fire, job)));
+        let Some(slot) = self.jobs.slot(job) else { return };
+        let next = self.jobs.at(slot).and_then(|entry| entry.next.get());
+        if next.is_none_or(|next| fire < next) {
+            self.set_next(slot, Some(fire));
         }
     }
 }

@@ -1,34 +1,60 @@
 //! Jobs and their coming fire times.
 
-use std::{cmp::Reverse, collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Board, Inner, backfill::Backfills};
+use super::{
+    AtVersion, Board, Inner, backfill::Backfills, kinds::Kind, moment::Moment, table::Slot,
+};
 use crate::model::{
-    ids::{JobId, RunId},
-    job::{Job, JobState},
+    ids::{AppId, JobId, RunId},
+    job::{Job, JobName, JobSpec, JobState},
+    misfire::Timetable,
     plan,
-    route::RouteCursor,
+    route::{RouteCursor, Uses},
     run::{NewRun, TriggerKind},
-    schedule::Compiled,
 };
 
-/// How long the stored next fire time of a job may have passed that fires again within this time.
-const NEXT_FIRE_STALE_MAX: TimeDelta = TimeDelta::seconds(60);
+/// Whose turn it is has not been read; no executor's row has this number.
+const TURN_UNREAD: u64 = u64::MAX;
 
-/// A job with what the owner knows of it.
-pub struct JobEntry {
-    /// The job.
-    pub job: Arc<Job>,
-    /// Its schedules, ready to compute.
-    pub(super) compiled: Vec<Arc<Compiled>>,
-    /// Where its route stands.
-    pub cursor: RouteCursor,
-    /// When its last run ended; `delay` counts from here.
-    pub(super) last_end: Option<DateTime<Utc>>,
+/// A job with what the owner knows of it. Of a million jobs nearly all are idle at any moment: so they
+/// are packed, and what equal ones have in common is shared.
+pub(super) struct JobEntry {
+    pub(super) id: JobId,
+    pub(super) kind: Arc<Kind>,
+    /// Nothing of an idle job.
+    pub(super) work: Option<Box<Work>>,
+    created_at: Moment,
+    updated_at: Moment,
+    effective_from: Moment,
+    /// The next fire time that the store has, for showing only.
+    pub(super) shown: Moment,
     /// Its first fire time that is not planned.
-    pub(super) next: Option<DateTime<Utc>>,
+    pub(super) next: Moment,
+    /// Like the version half as wide as elsewhere: with a change each second it lasts for 136 years.
+    revision: u32,
+    version: u32,
+    /// Row of the executor chosen last by round robin, or [`TURN_UNREAD`].
+    turn: u64,
+    /// Where its name ends in its table.
+    pub(super) name_end: u32,
+    pub(super) state: JobState,
+    pub(super) deleted: bool,
+    /// Something keeps it from firing.
+    broken: bool,
+}
+
+/// What of a job is under way, waits, or is remembered for its next run.
+#[derive(Default)]
+pub(super) struct Work {
+    /// What its route has counted.
+    uses: Option<Uses>,
+    /// When its last run ended; a `delay` counts from here.
+    last_end: Option<DateTime<Utc>>,
+    /// While paused with an end.
+    pub(super) pause_until: Option<DateTime<Utc>>,
     /// Open runs that its schedules made; a `delay` waits for their end.
     pub(super) planned: usize,
     /// Runs that overlap and limits count: due, let in, not ended.
@@ -41,163 +67,248 @@ pub struct JobEntry {
     pub(super) waiting: usize,
 }
 
+/// Of a job that has none.
+static NO_WORK: Work = Work {
+    uses: None,
+    last_end: None,
+    pause_until: None,
+    planned: 0,
+    admitted: Vec::new(),
+    pending: VecDeque::new(),
+    backfills: Backfills::NONE,
+    waiting: 0,
+};
+
+impl Work {
+    fn is_nothing(&self) -> bool {
+        self.uses.is_none()
+            && self.last_end.is_none()
+            && self.pause_until.is_none()
+            && self.planned == 0
+            && self.admitted.is_empty()
+            && self.pending.is_empty()
+            && self.backfills.is_nothing()
+            && self.waiting == 0
+    }
+}
+
+/// What the owner tells of a job.
+pub struct KnownJob {
+    /// Its row id.
+    pub id: JobId,
+    /// Its app's row id.
+    pub app: AppId,
+    /// Its name.
+    pub name: JobName,
+    /// The current revision's content.
+    pub spec: Arc<JobSpec>,
+    /// Which revision that is.
+    pub revision: u64,
+    /// Whether it fires.
+    pub state: JobState,
+    /// Why its schedules can't be computed on this machine, if they can't.
+    pub fault: Option<String>,
+}
+
 impl JobEntry {
+    fn new(job: &Job, kind: Arc<Kind>) -> Self {
+        let mut entry = Self {
+            id: job.id,
+            kind: kind.clone(),
+            work: None,
+            created_at: Moment::NONE,
+            updated_at: Moment::NONE,
+            effective_from: Moment::NONE,
+            shown: Moment::NONE,
+            next: Moment::NONE,
+            revision: 0,
+            version: 0,
+            // One that was not there when its partition was taken has not had a run.
+            turn: 0,
+            name_end: 0,
+            state: job.state,
+            deleted: false,
+            broken: false,
+        };
+        entry.put(job, kind);
+        entry
+    }
+
+    /// Puts a job in place of its older self.
+    fn put(&mut self, job: &Job, kind: Arc<Kind>) {
+        self.broken = kind.fault.is_some() || !job.problem.is_empty();
+        self.kind = kind;
+        self.created_at = job.created_at.into();
+        self.updated_at = job.updated_at.into();
+        self.effective_from = job.effective_from.into();
+        self.shown = job.next_fire_at.into();
+        self.revision = u32::try_from(job.revision).unwrap_or(u32::MAX);
+        self.version = u32::try_from(job.version).unwrap_or(u32::MAX);
+        self.state = job.state;
+        self.deleted = job.deleted;
+        if job.pause_until.is_some() || self.work.is_some() {
+            self.work_mut().pause_until = job.pause_until;
+        }
+        self.rest();
+    }
+
+    /// What is under way, waits or is remembered.
+    pub(super) fn work(&self) -> &Work {
+        self.work.as_deref().unwrap_or(&NO_WORK)
+    }
+
+    /// The same, to be changed; followed by [`JobEntry::rest`] where something of it ends.
+    pub(super) fn work_mut(&mut self) -> &mut Work {
+        self.work.get_or_insert_default()
+    }
+
+    /// Gives back the room for work if there is none.
+    pub(super) fn rest(&mut self) {
+        if self.work.as_ref().is_some_and(|work| work.is_nothing()) {
+            self.work = None;
+        }
+    }
+
+    /// Where its route stands.
+    pub(super) fn cursor(&self) -> RouteCursor {
+        let turn = Some(self.turn).filter(|turn| *turn != TURN_UNREAD);
+        RouteCursor { turn, uses: self.work().uses.clone() }
+    }
+
+    pub(super) fn set_cursor(&mut self, cursor: RouteCursor) {
+        self.turn = cursor.turn.unwrap_or(TURN_UNREAD);
+        if cursor.uses.is_some() || self.work.is_some() {
+            self.work_mut().uses = cursor.uses;
+        }
+    }
+
+    /// The turn, as it was read; what is remembered counts.
+    pub(super) fn turn_read(&mut self, turn: u64) {
+        if self.turn == TURN_UNREAD {
+            self.turn = turn;
+        }
+    }
+
+    /// A run of it has ended. Only a `delay` asks when.
+    pub(super) fn run_ended(&mut self, at: DateTime<Utc>) {
+        if self.kind.is_delayed() {
+            let last = &mut self.work_mut().last_end;
+            *last = Some(last.map_or(at, |last| last.max(at)));
+        }
+    }
+
+    /// Which one it is, as it stands.
+    pub(super) fn at_version(&self) -> AtVersion {
+        (self.id, self.version.into())
+    }
+
     pub(super) fn fires(&self) -> bool {
-        self.job.fires()
+        self.state == JobState::Active && !self.deleted && !self.broken
     }
 
     /// The first fire time after `after` of any of its schedules.
     pub(super) fn next_after(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let after = after.max(self.job.effective_from);
-        self.compiled.iter().filter_map(|c| c.next_fire(after, self.job.created_at)).min()
+        let after = after.max(self.effective_from.at());
+        self.kind.next_after(after, self.created_at.at())
     }
 
     /// The next fire time that counts from the end of the last run.
     fn next_delayed(&self) -> Option<DateTime<Utc>> {
-        let from =
-            self.last_end.map_or(self.job.effective_from, |end| end.max(self.job.effective_from));
-        self.compiled.iter().filter_map(|c| c.next_delayed(from)).min()
+        let effective_from = self.effective_from.at();
+        let from = self.work().last_end.map_or(effective_from, |end| end.max(effective_from));
+        self.kind.compiled.iter().filter_map(|c| c.next_delayed(from)).min()
     }
 
     /// Whether nothing is left to fire although no schedule is over: calendars shut all of it out.
-    fn is_shut(&self) -> bool {
-        self.next.is_none()
-            && self.planned == 0
-            && self.compiled.iter().any(|compiled| compiled.has_calendars())
+    pub(super) fn is_shut(&self) -> bool {
+        self.next == Moment::NONE && self.work().planned == 0 && self.kind.has_calendars()
+    }
+
+    /// Why calendars shut all of it out, if they do.
+    pub(super) fn shut_out(&self, now: DateTime<Utc>) -> Option<String> {
+        let from = now.max(self.effective_from.at());
+        plan::shut_out(self.created_at.at(), &self.kind.compiled, from)
+    }
+
+    /// Whether none of its schedules, of which there are some, will ever fire again.
+    pub(super) fn is_over(&self, now: DateTime<Utc>) -> bool {
+        let (after, created_at) = (now.max(self.effective_from.at()), self.created_at.at());
+        let mut schedules = self.kind.compiled.iter();
+        schedules.len() > 0 && schedules.all(|c| c.never_fires(after, created_at))
     }
 
     /// When a fire time may be dispatched: later by the spread of the schedule that names it.
-    pub(super) fn due_at(&self, fire_at: DateTime<Utc>) -> DateTime<Utc> {
-        plan::due_at(&self.job, &self.compiled, fire_at)
+    pub(super) fn due_at(&self, name: &str, fire_at: DateTime<Utc>) -> DateTime<Utc> {
+        plan::due_at(name, self.created_at.at(), &self.kind.compiled, fire_at)
     }
 
-    /// The run of a fire time.
-    pub(crate) fn new_run(&self, fire_at: DateTime<Utc>, trigger: TriggerKind) -> NewRun {
-        let due_at = if trigger == TriggerKind::Schedule { self.due_at(fire_at) } else { fire_at };
+    /// When it fires; `name` is the job's.
+    pub(super) fn timetable<'a>(&'a self, name: &'a str) -> Timetable<'a> {
+        Timetable {
+            name,
+            spec: &self.kind.spec,
+            compiled: &self.kind.compiled,
+            created_at: self.created_at.at(),
+            effective_from: self.effective_from.at(),
+        }
+    }
+
+    /// The run of a fire time; `name` is the job's.
+    pub(super) fn new_run(
+        &self,
+        name: &str,
+        fire_at: DateTime<Utc>,
+        trigger: TriggerKind,
+    ) -> NewRun {
+        let scheduled = trigger == TriggerKind::Schedule;
+        let due_at = if scheduled { self.due_at(name, fire_at) } else { fire_at };
         NewRun {
-            id: RunId::scheduled(self.job.id, fire_at),
-            job: self.job.id,
-            app: self.job.app,
-            revision: self.job.revision,
+            id: RunId::scheduled(self.id, fire_at),
+            job: self.id,
+            app: self.kind.app,
+            revision: self.revision.into(),
             trigger,
             fire_at,
             due_at,
-            extra: self.job.spec.run_extra(),
+            extra: self.kind.spec.run_extra(),
         }
     }
-}
-
-/// Jobs that change by themselves.
-#[derive(Default)]
-pub struct SelfChanges {
-    /// Their pause has an end, and it passed.
-    pub resume: Vec<Arc<Job>>,
-    /// They have schedules, and all of them are over.
-    pub expire: Vec<Arc<Job>>,
-    /// Their calendars leave no fire time; with the words to show.
-    pub shut: Vec<(Arc<Job>, String)>,
 }
 
 impl Board {
-    /// Jobs that are to change by themselves, at most `max` of each kind.
-    pub fn jobs_to_change(&self, now: DateTime<Utc>, max: usize) -> SelfChanges {
+    /// The job, if it is one of this owner's.
+    pub fn job(&self, id: JobId) -> Option<KnownJob> {
         let inner = self.inner.lock();
-        let live = || inner.jobs.values().filter(|entry| !entry.job.deleted);
-        let resume = live()
-            .filter(|entry| entry.job.state == JobState::Paused)
-            .filter(|entry| entry.job.pause_until.is_some_and(|until| until <= now))
-            .map(|entry| entry.job.clone())
-            .take(max)
-            .collect();
-        let expire = live()
-            .filter(|entry| entry.fires() && entry.next.is_none())
-            .filter(|entry| !entry.compiled.is_empty())
-            .filter(|entry| entry.compiled.iter().all(|c| never_again(c, &entry.job, now)))
-            .map(|entry| entry.job.clone())
-            .take(max)
-            .collect();
-        let shut = live().filter(|entry| entry.fires() && entry.is_shut());
-        let shut = shut.filter_map(|entry| {
-            let why = plan::shut_out(&entry.job, &entry.compiled, now)?;
-            Some((entry.job.clone(), why))
-        });
-        let shut = shut.take(max).collect();
-        SelfChanges { resume, expire, shut }
+        inner.known_job(inner.jobs.slot(id)?)
     }
-
-    /// Jobs whose stored next fire time has passed, with the true one; at most `max`. Of those that
-    /// fire often a passed one stays for [`NEXT_FIRE_STALE_MAX`]: whoever reads them works it out.
-    pub fn next_fires_to_show(
-        &self,
-        now: DateTime<Utc>,
-        max: usize,
-    ) -> Vec<(JobId, Option<DateTime<Utc>>)> {
-        let mut inner = self.inner.lock();
-        let mut stale = Vec::new();
-        for (id, entry) in &mut inner.jobs {
-            if entry.job.deleted || entry.job.next_fire_at.is_some_and(|shown| shown > now) {
-                continue;
-            }
-            let often = entry.next.is_some_and(|next| next - now <= NEXT_FIRE_STALE_MAX);
-            let shown = entry.job.next_fire_at;
-            if often && shown.is_some_and(|shown| now - shown < NEXT_FIRE_STALE_MAX) {
-                continue;
-            }
-            // What calendars shut out is not searched for again and again.
-            let next = if entry.fires() && !entry.is_shut() { entry.next_after(now) } else { None };
-            if next == entry.job.next_fire_at {
-                continue;
-            }
-            let mut job = (*entry.job).clone();
-            job.next_fire_at = next;
-            entry.job = Arc::new(job);
-            stale.push((*id, next));
-            if stale.len() == max {
-                break;
-            }
-        }
-        stale
-    }
-}
-
-fn never_again(compiled: &Compiled, job: &Job, now: DateTime<Utc>) -> bool {
-    compiled.never_fires(now.max(job.effective_from), job.created_at)
 }
 
 impl Inner {
+    pub(super) fn name_of(&self, slot: Slot) -> Option<JobName> {
+        let app = self.jobs.at(slot)?.kind.app_name.clone();
+        Some(JobName { app, job: self.jobs.name(slot).into() })
+    }
+
+    /// What is told of the job at a slot.
+    pub(super) fn known_job(&self, slot: Slot) -> Option<KnownJob> {
+        let entry = self.jobs.at(slot)?;
+        Some(KnownJob {
+            id: entry.id,
+            app: entry.kind.app,
+            name: self.name_of(slot)?,
+            spec: entry.kind.spec.clone(),
+            revision: entry.revision.into(),
+            state: entry.state,
+            fault: entry.kind.fault.clone(),
+        })
+    }
+
     /// Puts a job in place of its older self; its runs, cursor and last end stay.
-    pub(super) fn put_job(&mut self, job: Job) {
-        let compiled = self.compile_all(&job);
-        let mut job = job;
-        if let Err(fault) = &compiled
-            && job.problem.is_empty()
-        {
-            job.problem = fault.clone();
-        }
-        let compiled = compiled.unwrap_or_default();
-        let id = job.id;
-        let job = Arc::new(job);
-        match self.jobs.get_mut(&id) {
-            Some(entry) => {
-                entry.job = job;
-                entry.compiled = compiled;
-            }
-            None => {
-                let entry = JobEntry {
-                    job,
-                    compiled,
-                    // One that was not there when its partition was taken has not had a run.
-                    cursor: RouteCursor { turn: Some(0), uses: None },
-                    last_end: None,
-                    next: None,
-                    planned: 0,
-                    admitted: Vec::new(),
-                    pending: VecDeque::new(),
-                    backfills: Backfills::default(),
-                    waiting: 0,
-                };
-                self.jobs.insert(id, entry);
-            }
+    pub(super) fn put_job(&mut self, job: &Job) {
+        let kind = self.kinds.of(job);
+        match self.jobs.get_mut(job.id) {
+            Some(entry) => entry.put(job, kind),
+            None => self.jobs.add(JobEntry::new(job, kind), &job.name),
         }
     }
 
@@ -206,9 +317,9 @@ impl Inner {
     pub(super) fn unplanned_from(&self, job: &Job) -> DateTime<Utc> {
         let row = self.partitions.get(&job.partition);
         let planned = row.map_or(job.effective_from, |row| row.planned_until);
-        let changed_at = match self.jobs.get(&job.id).map(|entry| &entry.job) {
-            Some(old) if old.effective_from != job.effective_from => job.effective_from,
-            Some(old) if old.updated_at != job.updated_at => job.updated_at,
+        let changed_at = match self.jobs.get(job.id) {
+            Some(old) if old.effective_from != job.effective_from.into() => job.effective_from,
+            Some(old) if old.updated_at != job.updated_at.into() => job.updated_at,
             Some(_) => planned,
             None => job.effective_from,
         };
@@ -217,10 +328,8 @@ impl Inner {
 
     /// Finds the job's first unplanned fire time, from its partition's `planned_until` on.
     pub(super) fn queue_next_fire(&mut self, id: JobId) {
-        let partition = self.jobs.get(&id).map(|entry| entry.job.partition);
-        let row = partition.and_then(|partition| self.partitions.get(&partition));
-        if let Some(planned_until) = row.map(|row| row.planned_until) {
-            self.queue_fire_from(id, planned_until);
+        if let Some(row) = self.partitions.get(&id.partition()) {
+            self.queue_fire_from(id, row.planned_until);
         }
     }
 
@@ -228,47 +337,34 @@ impl Inner {
     /// A fire time that has a row is met in the store.
     pub(super) fn queue_changed(&mut self, id: JobId, from: DateTime<Utc>) {
         self.queue_fire_from(id, from);
-        let Some(entry) = self.jobs.get(&id) else { return };
-        let row = self.partitions.get_mut(&entry.job.partition);
-        if let (Some(row), Some(next)) = (row, entry.next) {
+        let next = self.jobs.get(id).and_then(|entry| entry.next.get());
+        if let (Some(row), Some(next)) = (self.partitions.get_mut(&id.partition()), next) {
             row.planned_until = row.planned_until.min(next);
         }
     }
 
     fn queue_fire_from(&mut self, id: JobId, from: DateTime<Utc>) {
-        let Some(entry) = self.jobs.get_mut(&id) else { return };
-        entry.next = None;
+        let Some(slot) = self.jobs.slot(id) else { return };
+        let Some(entry) = self.jobs.at_mut(slot) else { return };
+        entry.next = Moment::NONE;
         if !entry.fires() {
             return;
         }
-        entry.next = entry.next_after(from - TimeDelta::milliseconds(1));
-        if entry.planned == 0
+        let mut next = entry.next_after(from - TimeDelta::milliseconds(1));
+        if entry.work().planned == 0
             && let Some(delayed) = entry.next_delayed()
         {
-            entry.next = Some(entry.next.map_or(delayed, |next| next.min(delayed)));
+            next = Some(next.map_or(delayed, |next| next.min(delayed)));
         }
-        if let Some(next) = entry.next {
-            self.fires.0.push(Reverse((next, id)));
-        }
+        self.set_next(slot, next);
     }
 
-    fn compile_all(&mut self, job: &Job) -> Result<Vec<Arc<Compiled>>, String> {
-        let mut all = Vec::with_capacity(job.spec.schedules.len());
-        for schedule in &job.spec.schedules {
-            if let Some(known) = self.compiled.get(schedule) {
-                all.push(known);
-                continue;
-            }
-            let compiled = schedule
-                .compile_with(&job.calendars)
-                .map_err(|faults| plan::in_words(faults.iter()))?;
-            // What a calendar covers changes without the schedule: such a form is no other job's.
-            if schedule.names_calendars() {
-                all.push(Arc::new(compiled));
-                continue;
-            }
-            all.push(self.compiled.put(schedule, compiled));
+    /// The job at the slot fires next then, or never.
+    pub(super) fn set_next(&mut self, slot: Slot, next: Option<DateTime<Utc>>) {
+        let Some(entry) = self.jobs.at_mut(slot) else { return };
+        entry.next = next.into();
+        if next.is_some() {
+            self.fires.push(entry.next, slot);
         }
-        Ok(all)
     }
 }

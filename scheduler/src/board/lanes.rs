@@ -146,8 +146,8 @@ impl Inner {
             // Without its job the run goes to nobody in the end, and no turn is to be read for it.
             cursor: self
                 .jobs
-                .get(&live.run.job)
-                .map_or(RouteCursor { turn: Some(0), uses: None }, |entry| entry.cursor.clone()),
+                .get(live.run.job)
+                .map_or(RouteCursor { turn: Some(0), uses: None }, |entry| entry.cursor()),
             // Who names the executor has done the picking, and no route counts it.
             route: match live.run.extra.as_ref().is_none_or(|e| e.target_executor.is_empty()) {
                 true => live.spec.placement.route,
@@ -192,8 +192,9 @@ impl Inner {
         let counts = |live: &&Live| live.run.parent().is_none() && live.backfill().is_none();
         let live = self.runs.get(&id).filter(counts);
         let job = live.map(|live| live.run.job);
-        if let Some(entry) = job.and_then(|job| self.jobs.get_mut(&job)) {
-            entry.waiting = counted(entry.waiting);
+        if let Some(entry) = job.and_then(|job| self.jobs.get_mut(job)) {
+            let work = entry.work_mut();
+            work.waiting = counted(work.waiting);
         }
     }
 
@@ -218,8 +219,8 @@ impl Inner {
                 Demand::Key(placement.route_key.clone())
             }
             RouteStrategy::ConsistentHash => {
-                let name = self.jobs.get(&live.run.job).map(|entry| entry.job.name.to_string());
-                Demand::Key(name.unwrap_or_default())
+                let slot = self.jobs.slot(live.run.job);
+                Demand::Key(slot.map_or(String::new(), |slot| self.jobs.name(slot).to_owned()))
             }
             RouteStrategy::Busyover => Demand::Load(placement.busy_threshold.to_bits()),
             _ => Demand::None,

@@ -1,17 +1,12 @@
 //! Fire times that passed while nobody served them.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Board, Inner};
+use super::{Board, Inner, KnownJob, moment::Moment};
 use crate::model::{
     ids::{JobId, RunId},
-    job::Job,
     misfire::{self, Missed},
     run::{NewRun, TriggerKind},
 };
@@ -19,7 +14,7 @@ use crate::model::{
 /// A job with fire times that nobody served.
 pub struct Late {
     /// The job.
-    pub job: Arc<Job>,
+    pub job: KnownJob,
     /// Fire times without a row.
     pub unplanned: Missed,
     /// Fire times without a row that passed too, but are spread over a time that goes on.
@@ -47,11 +42,10 @@ impl Board {
             queued.entry(live.run.job).or_default().push(live.run.id);
         }
         let mut ids: HashSet<JobId> = queued.keys().copied().collect();
-        for Reverse((fire, id)) in &inner.fires.0 {
-            if *fire < now && inner.jobs.get(id).is_some_and(|entry| entry.next == Some(*fire)) {
-                ids.insert(*id);
-            }
-        }
+        let before = Moment::from(now);
+        let passed = inner.fires.passed(before).filter_map(|slot| inner.jobs.at(slot));
+        let passed = passed.filter(|entry| entry.next != Moment::NONE && entry.next < before);
+        ids.extend(passed.map(|entry| entry.id));
         let mut late = Vec::new();
         for id in ids {
             let rows = queued.remove(&id).unwrap_or_default();
@@ -67,13 +61,12 @@ impl Board {
     pub fn settle_late(&self, job: JobId, limit: DateTime<Utc>) {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let Some(entry) = inner.jobs.get_mut(&job) else { return };
-        inner.behind.insert(entry.job.partition);
-        if entry.next.is_some_and(|next| next < limit) {
-            entry.next = entry.next_after(limit - TimeDelta::milliseconds(1));
-            if let Some(next) = entry.next {
-                inner.fires.0.push(Reverse((next, job)));
-            }
+        let Some(slot) = inner.jobs.slot(job) else { return };
+        let Some(entry) = inner.jobs.at(slot) else { return };
+        inner.behind.insert(job.partition());
+        if entry.next.get().is_some_and(|next| next < limit) {
+            let next = entry.next_after(limit - TimeDelta::milliseconds(1));
+            inner.set_next(slot, next);
         }
     }
 
@@ -85,25 +78,27 @@ impl Board {
         trigger: TriggerKind,
     ) -> Option<NewRun> {
         let inner = self.inner.lock();
-        inner.jobs.get(&job).map(|entry| entry.new_run(fire_at, trigger))
+        let slot = inner.jobs.slot(job)?;
+        Some(inner.jobs.at(slot)?.new_run(inner.jobs.name(slot), fire_at, trigger))
     }
 
     /// The first fire time of the job after `after`.
     pub fn fire_after(&self, job: JobId, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        self.inner.lock().jobs.get(&job)?.next_after(after)
+        self.inner.lock().jobs.get(job)?.next_after(after)
     }
 }
 
 /// What a job missed, if it did.
 fn late_job(inner: &Inner, id: JobId, mut rows: Vec<RunId>, now: DateTime<Utc>) -> Option<Late> {
-    let entry = inner.jobs.get(&id).filter(|entry| entry.fires())?;
-    let limit = now - entry.job.spec.misfire_threshold();
-    let (unplanned, spread) =
-        misfire::missed_before(&entry.job, &entry.compiled, entry.next, limit);
+    let slot = inner.jobs.slot(id)?;
+    let entry = inner.jobs.at(slot).filter(|entry| entry.fires())?;
+    let limit = now - entry.kind.spec.misfire_threshold();
+    let timetable = entry.timetable(inner.jobs.name(slot));
+    let (unplanned, spread) = misfire::missed_before(&timetable, entry.next.get(), limit);
     rows.retain(|run| inner.runs.get(run).is_some_and(|live| live.run.due_at < limit));
     if rows.is_empty() && unplanned.newest.is_empty() {
         return None;
     }
     rows.sort_by_key(|run| inner.runs.get(run).map(|live| live.run.fire_at));
-    Some(Late { job: entry.job.clone(), unplanned, spread, queued: rows })
+    Some(Late { job: inner.known_job(slot)?, unplanned, spread, queued: rows })
 }

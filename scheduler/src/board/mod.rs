@@ -9,12 +9,17 @@ mod admission;
 mod backfill;
 mod fires;
 mod jobs;
+mod kinds;
 mod lanes;
 mod limits;
 mod missed;
+mod moment;
 mod parents;
+mod queue;
 mod runs;
 mod shared;
+mod table;
+mod upkeep;
 
 use std::{
     collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet},
@@ -27,12 +32,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use admission::Replacement;
-pub use jobs::{JobEntry, SelfChanges};
+pub use jobs::KnownJob;
 pub use lanes::{Demand, LaneKey, PRIORITY_STEP, Pick};
 pub use limits::AppRoom;
 pub use missed::Late;
 pub use parents::ToSplit;
 pub use runs::{DueStep, Live, Sent};
+pub use upkeep::{AtVersion, SelfChanges};
 
 use crate::{
     model::{
@@ -44,7 +50,7 @@ use crate::{
     },
     store::ops::{Advance, OpenRuns, PartitionRow},
 };
-use fires::FireQueue;
+use queue::FireQueue;
 use runs::DueQueue;
 
 /// The owner's memory, shared by its loops and by whoever hears of a run's end.
@@ -58,7 +64,8 @@ pub struct Board {
 #[derive(Default)]
 struct Inner {
     partitions: BTreeMap<PartitionId, PartitionRow>,
-    jobs: HashMap<JobId, JobEntry>,
+    jobs: table::Jobs,
+    kinds: kinds::Kinds,
     fires: FireQueue,
     runs: HashMap<RunId, Live>,
     due: DueQueue,
@@ -67,7 +74,6 @@ struct Inner {
     sent: HashMap<(AppId, Arc<str>), HashSet<RunId>>,
     /// (when to look, run, fence): timeouts and queue timeouts. Outdated entries fall through.
     deadlines: BinaryHeap<std::cmp::Reverse<(DateTime<Utc>, RunId, u64)>>,
-    compiled: shared::SharedSchedules,
     parents: parents::Parents,
     apps: HashMap<AppId, AppSpec>,
     /// Apps that have limits.
@@ -111,21 +117,22 @@ impl Board {
         }
         let ends: HashMap<_, _> = adoption.last_ends.into_iter().collect();
         let mut uses: HashMap<_, _> = adoption.uses.into_iter().collect();
-        let new: Vec<JobId> = adoption.jobs.iter().map(|job| job.id).collect();
-        for job in adoption.jobs {
-            let id = job.id;
+        for job in &adoption.jobs {
             inner.put_job(job);
-            if let Some(entry) = inner.jobs.get_mut(&id) {
-                entry.cursor = RouteCursor { turn: None, uses: uses.remove(&id) };
-                entry.last_end = ends.get(&id).copied();
+            if let Some(entry) = inner.jobs.get_mut(job.id) {
+                entry.set_cursor(RouteCursor { turn: None, uses: uses.remove(&job.id) });
+                ends.get(&job.id).into_iter().for_each(|end| entry.run_ended(*end));
             }
         }
         let specs = index(&adoption.open);
         for run in adoption.open.runs {
             inner.merge_run(run, &specs);
         }
-        for id in new {
-            inner.queue_next_fire(id);
+        for job in &adoption.jobs {
+            inner.queue_next_fire(job.id);
+        }
+        for row in &adoption.partitions {
+            inner.jobs.trim(row.id);
         }
     }
 
@@ -139,9 +146,15 @@ impl Board {
         self.inner.lock().partitions.values().copied().collect()
     }
 
-    /// Puts changed jobs in place, with all their open runs as they stand, and the versions of
-    /// their partitions.
-    pub fn replace_jobs(&self, rows: &[PartitionRow], jobs: Vec<Job>, open: OpenRuns) {
+    /// Puts changed jobs in place, with all their open runs as they stand, the newest ends of runs of
+    /// those with a delay, and the versions of their partitions.
+    pub fn replace_jobs(
+        &self,
+        rows: &[PartitionRow],
+        jobs: Vec<Job>,
+        open: OpenRuns,
+        last_ends: &[(JobId, DateTime<Utc>)],
+    ) {
         let mut inner = self.inner.lock();
         for row in rows {
             inner.fresh_from.remove(&row.id);
@@ -159,13 +172,18 @@ impl Board {
             .map(|live| live.run.id)
             .collect();
         // Runs that came before their job count as seen for the first time.
-        let there = open.runs.iter().filter(|run| inner.jobs.contains_key(&run.job));
+        let there = open.runs.iter().filter(|run| inner.jobs.contains(run.job));
         let there: HashSet<RunId> = there.map(|run| run.id).collect();
         for id in stale.into_iter().filter(|id| !there.contains(id)) {
             inner.drop_run(id, None);
         }
-        for job in jobs {
+        for job in &jobs {
             inner.put_job(job);
+        }
+        for (job, end) in last_ends {
+            if let Some(entry) = inner.jobs.get_mut(*job) {
+                entry.run_ended(*end);
+            }
         }
         let specs = index(&open);
         for run in open.runs {
@@ -206,11 +224,12 @@ impl Board {
         inner.partitions.retain(|id, _| !gone(id));
         inner.behind.retain(|id| !gone(id));
         inner.fresh_from.retain(|id, _| !gone(id));
-        inner.jobs.retain(|_, entry| !gone(&entry.job.partition));
-        let jobs = &inner.jobs;
-        inner.held.retain(|job| jobs.contains_key(job));
-        inner.replacing.retain(|job, _| jobs.contains_key(job));
-        inner.fires.0.retain(|entry| jobs.contains_key(&entry.0.1));
+        inner.held.retain(|job| !gone(&job.partition()));
+        inner.replacing.retain(|job, _| !gone(&job.partition()));
+        inner.fires.release(|partition| gone(&partition));
+        for partition in partitions {
+            inner.jobs.release(*partition);
+        }
     }
 
     /// How far the partitions are planned and served.
@@ -269,11 +288,6 @@ impl Board {
     /// How long an executor of the run may be out of contact: the job's word, else the app's.
     pub fn lost_after(&self, run: &OpenRun, spec: &JobSpec) -> Option<Duration> {
         spec.lost_after.or_else(|| self.inner.lock().apps.get(&run.app)?.lost_after)
-    }
-
-    /// The job, if it is one of this owner's.
-    pub fn job(&self, id: JobId) -> Option<Arc<Job>> {
-        self.inner.lock().jobs.get(&id).map(|entry| entry.job.clone())
     }
 
     /// The spec of the revision that a run was planned with.

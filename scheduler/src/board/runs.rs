@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use super::{Board, Inner, Specs};
 use crate::model::{
     ids::{AppId, AttemptRef, JobId, RunId},
-    job::{Job, JobSpec, MisfirePolicy},
+    job::{JobName, JobSpec, MisfirePolicy},
     route::RouteCursor,
     run::{KillReason, OpenRun, RunState, TriggerKind},
 };
@@ -118,7 +118,7 @@ pub struct Sent {
     /// Its spec.
     pub spec: Arc<JobSpec>,
     /// Its job.
-    pub job: Arc<Job>,
+    pub job: JobName,
 }
 
 impl Board {
@@ -204,7 +204,7 @@ impl Board {
         run.message.clear();
         let (run, spec) = (run.clone(), live.spec.clone());
         inner.track_sent(&run, &spec);
-        let job = inner.jobs.get(&run.job)?.job.clone();
+        let job = inner.name_of(inner.jobs.slot(run.job)?)?;
         Some(Sent { run, spec, job })
     }
 
@@ -212,8 +212,8 @@ impl Board {
     pub fn turned(&self, cursors: Vec<(JobId, RouteCursor)>) {
         let mut inner = self.inner.lock();
         for (job, cursor) in cursors {
-            if let Some(entry) = inner.jobs.get_mut(&job) {
-                entry.cursor = cursor;
+            if let Some(entry) = inner.jobs.get_mut(job) {
+                entry.set_cursor(cursor);
             }
         }
     }
@@ -222,8 +222,8 @@ impl Board {
     pub fn turns_read(&self, turns: &[(JobId, u64)]) {
         let mut inner = self.inner.lock();
         for (job, turn) in turns {
-            if let Some(entry) = inner.jobs.get_mut(job) {
-                entry.cursor.turn.get_or_insert(*turn);
+            if let Some(entry) = inner.jobs.get_mut(*job) {
+                entry.turn_read(*turn);
             }
         }
     }
@@ -283,7 +283,7 @@ impl Board {
         ids.iter()
             .filter_map(|id| {
                 let live = inner.runs.get(id)?;
-                let job = inner.jobs.get(&live.run.job)?.job.clone();
+                let job = inner.name_of(inner.jobs.slot(live.run.job)?)?;
                 Some(Sent { run: live.run.clone(), spec: live.spec.clone(), job })
             })
             .collect()
@@ -305,8 +305,8 @@ impl Board {
         let inner = self.inner.lock();
         let old = |live: &&Live| live.run.dispatched_at.unwrap_or(live.run.due_at) < before;
         let sent = inner.sent.values().flatten().copied();
-        let waiting = inner.held.iter().filter_map(|job| inner.jobs.get(job));
-        let waiting = waiting.flat_map(|entry| entry.admitted.iter().copied());
+        let waiting = inner.held.iter().filter_map(|job| inner.jobs.get(*job));
+        let waiting = waiting.flat_map(|entry| entry.work().admitted.iter().copied());
         let all: HashSet<RunId> = sent.chain(waiting).collect();
         all.into_iter().filter(|id| inner.runs.get(id).as_ref().is_some_and(old)).collect()
     }
@@ -335,7 +335,7 @@ impl Inner {
             .get(&(run.job, run.revision))
             .cloned()
             .or_else(|| known.map(|live| live.spec.clone()))
-            .or_else(|| self.jobs.get(&run.job).map(|entry| entry.job.spec.clone()));
+            .or_else(|| self.jobs.get(run.job).map(|entry| entry.kind.spec.clone()));
         let Some(spec) = spec else { return };
         let queued_at = known.filter(|live| waits_on(&live.run, &run)).map(|live| live.queued_at);
         let queued_at = queued_at.unwrap_or(run.waits_since());
@@ -352,14 +352,14 @@ impl Inner {
             .filter(|_| run.trigger != TriggerKind::Backfill)
             .map(|timeout| queued_at + timeout);
         let backfill = run.extra.as_ref().and_then(|extra| extra.backfill);
-        if let Some(entry) = self.jobs.get_mut(&run.job)
+        if let Some(entry) = self.jobs.get_mut(run.job)
             && (sent || run.state == RunState::RetryWait || run.fence > 0)
             && run.parent().is_none()
-            && !entry.admitted.contains(&id)
+            && !entry.work().admitted.contains(&id)
         {
             match backfill {
-                Some(group) => entry.backfills.resume(id, group),
-                None => entry.admitted.push(id),
+                Some(group) => entry.work_mut().backfills.resume(id, group),
+                None => entry.work_mut().admitted.push(id),
             }
         }
         if sent {
@@ -387,8 +387,8 @@ impl Inner {
         let job = live.run.job;
         let planned = live.counts_as_planned();
         let known = self.runs.insert(live.run.id, live).is_some();
-        if let Some(entry) = self.jobs.get_mut(&job).filter(|_| planned && !known) {
-            entry.planned += 1;
+        if let Some(entry) = self.jobs.get_mut(job).filter(|_| planned && !known) {
+            entry.work_mut().planned += 1;
         }
     }
 
@@ -422,9 +422,11 @@ impl Inner {
             }
             Stage::Pending => {
                 let job = live.run.job;
-                if let Some(entry) = self.jobs.get_mut(&job) {
-                    entry.pending.retain(|pending| *pending != id);
-                    entry.backfills.stop_waiting(id);
+                if let Some(entry) = self.jobs.get_mut(job) {
+                    let work = entry.work_mut();
+                    work.pending.retain(|pending| *pending != id);
+                    work.backfills.stop_waiting(id);
+                    entry.rest();
                 }
             }
             Stage::ToSplit | Stage::Split => self.parents.forget(id),

@@ -1,5 +1,6 @@
 mod fires;
 mod next_fires;
+mod packed;
 mod turns;
 
 use std::{sync::Arc, time::Duration};
@@ -478,7 +479,7 @@ fn a_run_that_was_collected_before_its_job_is_sent_once_the_job_is_there() {
     board.merge(&[run], open(), at(1));
     board.take_due(at(1), 10);
     assert_eq!(waiting(&board), []);
-    board.replace_jobs(&[row(new.partition)], vec![new.clone()], open());
+    board.replace_jobs(&[row(new.partition)], vec![new.clone()], open(), &[]);
     board.take_due(at(1), 10);
     assert_eq!(waiting(&board), [run]);
 }

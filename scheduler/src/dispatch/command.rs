@@ -25,8 +25,7 @@ pub(super) fn build(
     let Sent { run, spec, job } = sent;
     let extra = run.extra.clone().unwrap_or_default();
     let lateness = (now - run.due_at).to_std().unwrap_or(Duration::ZERO);
-    let causing_app =
-        if extra.caused_by_app.is_empty() { &*job.app_name } else { &extra.caused_by_app };
+    let causing_app = if extra.caused_by_app.is_empty() { &*job.app } else { &extra.caused_by_app };
     let caused_by = extra.caused_by.map(|run| format!("apps/{causing_app}/runs/{run}"));
     let mut labels = spec.labels.clone();
     labels.extend(extra.labels);
@@ -41,7 +40,7 @@ pub(super) fn build(
             fence: run.fence,
         }),
         job: job.resource_name(),
-        run: format!("apps/{}/runs/{}", job.app_name, run.id),
+        run: format!("apps/{}/runs/{}", job.app, run.id),
         handler: spec.handler.clone(),
         params: extra.params.as_ref().or(spec.params.as_ref()).map(payload),
         fire_time: Some(timestamp(run.fire_at)),

@@ -182,7 +182,7 @@ impl HandedRuns {
                 self.hub.unreserve(run.app, executor, run.session_epoch, handler, 1);
                 continue;
             };
-            let (spec, job) = (job.spec.clone(), job.clone());
+            let (spec, job) = (job.spec.clone(), job.job_name());
             let command = given.command(&Sent { run: run.clone(), spec, job }, now);
             self.hub.send_run(run.app, executor, run.session_epoch, command);
         }

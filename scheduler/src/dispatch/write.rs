@@ -120,7 +120,7 @@ impl Dispatcher {
         self.reread(there, now).await?;
         if runs::exporting() {
             for run in planned.inserted.iter().filter_map(|id| self.board.run(*id)) {
-                let job = self.board.job(run.job).map(|job| job.resource_name());
+                let job = self.board.job(run.job).map(|job| job.name.resource_name());
                 runs::planned(run.id, &job.unwrap_or_default(), now, run.trigger.as_str());
             }
         }

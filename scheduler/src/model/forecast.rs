@@ -92,7 +92,7 @@ pub fn fires(
     {
         let coming = &jobs[index];
         let named = coming.next(at - TimeDelta::milliseconds(1));
-        let due = plan::due_at(&coming.job, &coming.compiled, at);
+        let due = plan::due_at(&coming.job.name, coming.job.created_at, &coming.compiled, at);
         let time_zone = named.map(|(_, schedule)| schedule.time_zone().to_owned());
         found.push(Fire { index, at, due, time_zone: time_zone.unwrap_or_default() });
         let next = coming.next(at).filter(|(at, _)| *at < end);

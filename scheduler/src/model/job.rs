@@ -215,6 +215,11 @@ impl JobSpec {
         names.map(String::as_str).collect()
     }
 
+    /// Whether the ends of runs make fire times.
+    pub fn is_delayed(&self) -> bool {
+        self.schedules.iter().any(|schedule| matches!(schedule.trigger, Trigger::Delay(_)))
+    }
+
     /// Bound on waiting runs.
     pub fn max_queued(&self) -> u32 {
         if self.max_queued == 0 { MAX_QUEUED_DEFAULT } else { self.max_queued }
@@ -266,6 +271,22 @@ pub fn split_name(name: &str) -> Option<(&str, &str)> {
     let (app, job) = name.strip_prefix("apps/")?.split_once("/jobs/")?;
     (!app.is_empty() && !app.contains('/') && !job.is_empty() && !job.contains('/'))
         .then_some((app, job))
+}
+
+/// Which job it is, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobName {
+    /// Its app's name.
+    pub app: Arc<str>,
+    /// Its own name within the app.
+    pub job: Arc<str>,
+}
+
+impl JobName {
+    /// Resource name `apps/{app}/jobs/{job}`.
+    pub fn resource_name(&self) -> String {
+        format!("apps/{}/jobs/{}", self.app, self.job)
+    }
 }
 
 /// A job as stored.
@@ -339,9 +360,14 @@ impl Job {
         }
     }
 
+    /// Which one it is.
+    pub fn job_name(&self) -> JobName {
+        JobName { app: self.app_name.clone(), job: self.name.clone() }
+    }
+
     /// Resource name `apps/{app}/jobs/{job}`.
     pub fn resource_name(&self) -> String {
-        format!("apps/{}/jobs/{}", self.app_name, self.name)
+        self.job_name().resource_name()
     }
 
     /// Whether its schedules make runs.
@@ -352,6 +378,6 @@ impl Job {
     /// Whether an edit of a calendar restarts its schedules. A delay goes on: it counts from the end of
     /// a run, and no other fire time of it can be missed.
     pub fn restarts_with_calendars(&self) -> bool {
-        !self.spec.schedules.iter().any(|schedule| matches!(schedule.trigger, Trigger::Delay(_)))
+        !self.spec.is_delayed()
     }
 }

@@ -11,7 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::{
     ids::RunId,
     job::{Job, JobSpec, MISFIRE_MAX_DEFAULT, MISFIRE_WINDOW_DEFAULT, MisfirePolicy},
-    plan::{due_at, next_fire},
+    plan::due_at,
     run::Skip,
     schedule::Compiled,
     words,
@@ -41,11 +41,43 @@ impl Missed {
     }
 }
 
+/// When a job fires.
+#[derive(Clone, Copy)]
+pub struct Timetable<'a> {
+    /// Its name, which spreads it.
+    pub name: &'a str,
+    /// Its content.
+    pub spec: &'a JobSpec,
+    /// Its schedules, ready to compute.
+    pub compiled: &'a [Arc<Compiled>],
+    /// What intervals count from.
+    pub created_at: DateTime<Utc>,
+    /// See [`Job::effective_from`].
+    pub effective_from: DateTime<Utc>,
+}
+
+impl<'a> Timetable<'a> {
+    /// Of a job whose schedules are ready.
+    pub fn of(job: &'a Job, compiled: &'a [Arc<Compiled>]) -> Self {
+        Self {
+            name: &job.name,
+            spec: &job.spec,
+            compiled,
+            created_at: job.created_at,
+            effective_from: job.effective_from,
+        }
+    }
+
+    fn next_after(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let after = after.max(self.effective_from);
+        self.compiled.iter().filter_map(|c| c.next_fire(after, self.created_at)).min()
+    }
+}
+
 /// The fire times of a job from `first` on and before `limit`: those missed, and those that their
 /// spread puts off beyond it.
 pub fn missed_before(
-    job: &Job,
-    compiled: &[Arc<Compiled>],
+    timetable: &Timetable<'_>,
     first: Option<DateTime<Utc>>,
     limit: DateTime<Utc>,
 ) -> (Missed, Vec<DateTime<Utc>>) {
@@ -53,46 +85,43 @@ pub fn missed_before(
     let Some(first) = first.filter(|first| *first < limit) else {
         return (missed, Vec::new());
     };
+    let Timetable { name, compiled, created_at, .. } = *timetable;
     // A delay has one fire time at most, and it is never too late for it.
-    if compiled.iter().any(|c| c.is_delay()) {
+    if timetable.spec.is_delayed() {
         return (missed, Vec::new());
     }
     let mut next = Some(first);
     while let Some(fire) = next.filter(|fire| *fire < limit) {
         if missed.newest.len() == MISSED_COUNT_MAX {
-            missed.newest = newest_before(job, compiled, limit);
+            missed.newest = newest_before(timetable, limit);
             missed.first = Some(first);
             break;
         }
         missed.newest.push(fire);
-        next = next_fire(job, compiled, fire);
+        next = timetable.next_after(fire);
     }
     if !compiled.iter().any(|c| c.is_spread()) {
         return (missed, Vec::new());
     }
-    let is_over = |fire: &DateTime<Utc>| due_at(job, compiled, *fire) < limit;
+    let is_over = |fire: &DateTime<Utc>| due_at(name, created_at, compiled, *fire) < limit;
     let (over, spread) = missed.newest.into_iter().partition(is_over);
     missed.newest = over;
     (missed, spread)
 }
 
 /// The newest fire times before `limit`: as many as the job's policy may make up for, if there are.
-fn newest_before(
-    job: &Job,
-    compiled: &[Arc<Compiled>],
-    limit: DateTime<Utc>,
-) -> Vec<DateTime<Utc>> {
-    let wanted = made_up_max(&job.spec).max(1);
+fn newest_before(timetable: &Timetable<'_>, limit: DateTime<Utc>) -> Vec<DateTime<Utc>> {
+    let wanted = made_up_max(timetable.spec).max(1);
     let mut found = VecDeque::new();
     for seconds in LOOK_BACK_SECONDS {
         found.clear();
-        let mut next = next_fire(job, compiled, limit - TimeDelta::seconds(seconds));
+        let mut next = timetable.next_after(limit - TimeDelta::seconds(seconds));
         while let Some(fire) = next.filter(|fire| *fire < limit) {
             if found.len() == MISSED_COUNT_MAX {
                 found.pop_front();
             }
             found.push_back(fire);
-            next = next_fire(job, compiled, fire);
+            next = timetable.next_after(fire);
         }
         if found.len() >= wanted {
             break;

@@ -11,7 +11,7 @@ use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use super::{
     ids::RunId,
     job::{Job, JobState},
-    misfire::{self, Decided, Missed},
+    misfire::{self, Decided, Missed, Timetable},
     run::{NewRun, Skip, TriggerKind},
     schedule::{Compiled, SPREAD_MAX, ScheduleError},
 };
@@ -108,8 +108,10 @@ pub fn missed_fires(
     }
     let compiled = compile_all(job).unwrap_or_default();
     let first = next_fire(job, &compiled, planned_until - TimeDelta::milliseconds(1));
-    let (missed, spread) = misfire::missed_before(job, &compiled, first, limit);
-    let runs = spread.iter().map(|at| planned_run(job, *at, due_at(job, &compiled, *at)));
+    let timetable = Timetable::of(job, &compiled);
+    let (missed, spread) = misfire::missed_before(&timetable, first, limit);
+    let due_at = |at| due_at(&job.name, job.created_at, &compiled, at);
+    let runs = spread.iter().map(|at| planned_run(job, *at, due_at(*at)));
     // Those to come are the replan's.
     (missed, runs.filter(|run| run.due_at <= now).collect())
 }
@@ -151,7 +153,7 @@ fn collect(
     }
     let mut due_by_fire: BTreeMap<DateTime<Utc>, DateTime<Utc>> = BTreeMap::new();
     for schedule in compiled {
-        let offset = spread_offset(job, schedule);
+        let offset = spread_offset(&job.name, schedule);
         let mut after = from(offset).max(job.effective_from);
         for _ in 0..max {
             let Some(fire_at) = schedule.next_fire(after, job.created_at) else { break };
@@ -201,29 +203,38 @@ pub fn next_fire(
     compiled.iter().filter_map(|schedule| schedule.next_fire(after, job.created_at)).min()
 }
 
-/// Why none of the schedules that are not over fires any more, when their calendars are to blame.
-pub fn shut_out(job: &Job, compiled: &[Arc<Compiled>], now: DateTime<Utc>) -> Option<String> {
-    let from = now.max(job.effective_from);
-    let mut left = compiled.iter().filter(|c| !c.never_fires(from, job.created_at));
-    let first = left.next()?.closed_for_good(from, job.created_at)?;
-    left.all(|c| c.closed_for_good(from, job.created_at).is_some()).then_some(first)
+/// Why none of the schedules that are not over fires any more after `from`, when their calendars are to
+/// blame; intervals count from the job's creation.
+pub fn shut_out(
+    created_at: DateTime<Utc>,
+    compiled: &[Arc<Compiled>],
+    from: DateTime<Utc>,
+) -> Option<String> {
+    let mut left = compiled.iter().filter(|c| !c.never_fires(from, created_at));
+    let first = left.next()?.closed_for_good(from, created_at)?;
+    left.all(|c| c.closed_for_good(from, created_at).is_some()).then_some(first)
 }
 
-/// How much later than its fire time a run of the job is due: a hash of its name.
-pub fn spread_offset(job: &Job, schedule: &Compiled) -> TimeDelta {
-    let offset = schedule.spread_offset(&job.name);
+/// How much later than its fire time a run of the job of that name is due: a hash of the name.
+pub fn spread_offset(job_name: &str, schedule: &Compiled) -> TimeDelta {
+    let offset = schedule.spread_offset(job_name);
     TimeDelta::from_std(offset.min(SPREAD_MAX)).unwrap_or_default()
 }
 
 /// When the run of a fire time is due: later by the spread of the schedule that names it, the
-/// shortest if several do.
-pub fn due_at(job: &Job, compiled: &[Arc<Compiled>], fire_at: DateTime<Utc>) -> DateTime<Utc> {
+/// shortest if several do; intervals count from the job's creation.
+pub fn due_at(
+    job_name: &str,
+    created_at: DateTime<Utc>,
+    compiled: &[Arc<Compiled>],
+    fire_at: DateTime<Utc>,
+) -> DateTime<Utc> {
     if !compiled.iter().any(|schedule| schedule.is_spread()) {
         return fire_at;
     }
     let before = fire_at - TimeDelta::milliseconds(1);
-    let names = |c: &&Arc<Compiled>| c.next_fire(before, job.created_at) == Some(fire_at);
-    let offsets = compiled.iter().filter(names).map(|schedule| spread_offset(job, schedule));
+    let names = |c: &&Arc<Compiled>| c.next_fire(before, created_at) == Some(fire_at);
+    let offsets = compiled.iter().filter(names).map(|schedule| spread_offset(job_name, schedule));
     fire_at + offsets.min().unwrap_or_default()
 }
 
@@ -304,7 +315,7 @@ mod tests {
     fn x11_a_spread_run_whose_fire_time_has_passed_is_planned_again() {
         let spread = Schedule { spread: Duration::from_secs(3600), ..every(7200) };
         let (job, compiled) = job(vec![spread]);
-        let offset = spread_offset(&job, &compiled[0]);
+        let offset = spread_offset(&job.name, &compiled[0]);
         assert!(offset > TimeDelta::seconds(2), "the hash of this name spreads it");
         let now = at(7200) + TimeDelta::seconds(1);
         let runs = replan(&job, &compiled, now, now + TimeDelta::seconds(5), 100);

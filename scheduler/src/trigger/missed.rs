@@ -95,7 +95,7 @@ impl Trigger {
         metrics().missed_fires.inc_by(missed.len() as u64);
         if !missed.is_empty() {
             tracing::warn!(
-                job = %job.resource_name(),
+                job = %job.name.resource_name(),
                 missed = missed.len(),
                 made_up = made_up.len(),
                 "fire times were not served in time"
@@ -119,7 +119,7 @@ impl Trigger {
         let made_up = made_up.filter_map(|at| run(at, TriggerKind::Misfire));
         let spread = late.spread.iter().filter_map(|at| run(at, TriggerKind::Schedule));
         let runs: Vec<_> = made_up.chain(spread).collect();
-        let Some(row) = self.board.partition(late.job.partition) else { return Ok(false) };
+        let Some(row) = self.board.partition(late.job.id.partition()) else { return Ok(false) };
         let advance = Advance {
             partition: row.id,
             epoch: row.epoch,

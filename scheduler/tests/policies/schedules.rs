@@ -251,7 +251,8 @@ async fn r8_a_job_whose_zone_is_unknown_here_stays_and_the_others_run() {
     assert_eq!(ran(&world, &lost).await.len(), 0);
     assert_eq!(ran(&world, &found).await.len(), 3);
     let held = world.board.job(lost.id).expect("it is there");
-    assert!(held.problem.contains("Europe/Atlantis"), "{}", held.problem);
+    let fault = held.fault.expect("its zone is unknown");
+    assert!(fault.contains("Europe/Atlantis"), "{fault}");
     assert_eq!(held.state, JobState::Active);
 }
 

@@ -1,4 +1,4 @@
-//! A batch of fire times on the board: taken from the heap, each job's next one put in, their runs let
+//! A batch of fire times on the board: taken, each job's next one put in, their runs let
 //! in, written and ended.
 
 use std::{hint::black_box, sync::Arc, time::Duration};

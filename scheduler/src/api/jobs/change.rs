@@ -51,7 +51,10 @@ pub(in crate::api) fn shown(job: &Job, now: DateTime<Utc>) -> pb::Job {
             Ok(compiled) => {
                 shown.next_fire_at = plan::next_fire(job, &compiled, now);
                 if shown.next_fire_at.is_none() {
-                    shown.problem = plan::shut_out(job, &compiled, now).unwrap_or_default();
+                    shown.problem = {
+                        let from = now.max(job.effective_from);
+                        plan::shut_out(job.created_at, &compiled, from).unwrap_or_default()
+                    };
                 }
             }
             Err(faults) => shown.problem = plan::in_words(faults.iter().map(|(_, fault)| fault)),
@@ -60,7 +63,7 @@ pub(in crate::api) fn shown(job: &Job, now: DateTime<Utc>) -> pb::Job {
     // Most jobs have no spread, and need not be compiled for it.
     let spread = job.spec.schedules.iter().any(|schedule| !schedule.spread.is_zero());
     let compiled = spread.then(|| plan::compile_all(job).ok()).flatten().unwrap_or_default();
-    let due = shown.next_fire_at.map(|at| plan::due_at(job, &compiled, at));
+    let due = shown.next_fire_at.map(|at| plan::due_at(&job.name, job.created_at, &compiled, at));
     let next_due_time = due.map(convert::time::instant_to_proto);
     pb::Job { next_due_time, ..convert::job::to_proto(&shown) }
 }

@@ -92,7 +92,7 @@ fn a_fire_time_soon_after_its_partition_was_taken_or_reloaded_may_have_a_row() {
         fresh
     };
     assert_eq!([fresh(2), fresh(12), fresh(14)], [false, false, true]);
-    board.replace_jobs(&board.partitions(), Vec::new(), OpenRuns::default());
+    board.replace_jobs(&board.partitions(), Vec::new(), OpenRuns::default(), &[]);
     assert_eq!([fresh(16), fresh(26), fresh(28)], [false, false, true]);
 }
 
@@ -117,7 +117,7 @@ fn planned_until(board: &Board, now: DateTime<Utc>) {
 
 fn changed(board: &Board, job: Job) {
     let partition = PartitionRow { jobs_version: 1, ..row(job.partition) };
-    board.replace_jobs(&[partition], vec![job], OpenRuns::default());
+    board.replace_jobs(&[partition], vec![job], OpenRuns::default(), &[]);
 }
 
 #[test]

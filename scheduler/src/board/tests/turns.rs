@@ -30,7 +30,7 @@ fn a_job_that_is_new_has_had_no_turn() {
     let board = board(vec![firing(1, RouteStrategy::First)]);
     let same = |id: &i64| JobId(*id).partition() == JobId(1).partition();
     let new = firing((2..).find(same).expect("another"), RouteStrategy::RoundRobin);
-    board.replace_jobs(&[], vec![new], OpenRuns::default());
+    board.replace_jobs(&[], vec![new], OpenRuns::default(), &[]);
     plan(&board, at(3));
     board.take_due(at(2), 10);
     assert!(turns(&board).contains(&Some(0)));

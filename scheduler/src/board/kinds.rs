@@ -1,0 +1,109 @@
+//! What very many jobs have in common: their app, their spec, and its schedules made ready.
+
+use std::{collections::HashMap, sync::Arc};
+
+use chrono::{DateTime, Utc};
+
+use super::shared::SharedSchedules;
+use crate::model::{
+    ids::AppId,
+    job::{Job, JobSpec},
+    plan,
+    schedule::{Compiled, Schedule},
+};
+
+/// Kinds known before it is first looked for those that no job is of any more.
+const KNOWN_MAX: usize = 10_000;
+
+/// What equal jobs of an app share.
+pub(super) struct Kind {
+    pub(super) app: AppId,
+    pub(super) app_name: Arc<str>,
+    pub(super) spec: Arc<JobSpec>,
+    /// The schedules, ready to compute; none if one of them can't be.
+    pub(super) compiled: Vec<Arc<Compiled>>,
+    /// Why one of the schedules can't be computed.
+    pub(super) fault: Option<String>,
+}
+
+impl Kind {
+    /// The first fire time after `after` of any of the schedules.
+    pub(super) fn next_after(
+        &self,
+        after: DateTime<Utc>,
+        created_at: DateTime<Utc>,
+    ) -> Option<DateTime<Utc>> {
+        self.compiled.iter().filter_map(|c| c.next_fire(after, created_at)).min()
+    }
+
+    /// Whether the ends of runs make fire times.
+    pub(super) fn is_delayed(&self) -> bool {
+        self.compiled.iter().any(|compiled| compiled.is_delay())
+    }
+
+    /// Whether calendars have a say in when it fires.
+    pub(super) fn has_calendars(&self) -> bool {
+        self.compiled.iter().any(|compiled| compiled.has_calendars())
+    }
+}
+
+/// The kinds that jobs are of, and some that they were.
+pub(super) struct Kinds {
+    /// By app and by where the spec is in memory, where it stays as long as its kind is here. The store
+    /// hands out equal specs as one.
+    known: HashMap<(AppId, usize), Arc<Kind>>,
+    schedules: SharedSchedules,
+    /// So many kinds make a sweep due: twice what the last one left.
+    sweep_at: usize,
+}
+
+impl Default for Kinds {
+    fn default() -> Self {
+        Self { known: HashMap::new(), schedules: SharedSchedules::default(), sweep_at: KNOWN_MAX }
+    }
+}
+
+impl Kinds {
+    /// The kind of a job.
+    pub(super) fn of(&mut self, job: &Job) -> Arc<Kind> {
+        let key = (job.app, Arc::as_ptr(&job.spec) as usize);
+        if let Some(kind) = self.known.get(&key).filter(|kind| kind.app_name == job.app_name) {
+            return kind.clone();
+        }
+        let compiled = self.compile_all(job);
+        let kind = Arc::new(Kind {
+            app: job.app,
+            app_name: job.app_name.clone(),
+            spec: job.spec.clone(),
+            fault: compiled.as_ref().err().cloned(),
+            compiled: compiled.unwrap_or_default(),
+        });
+        // What a calendar covers changes without the schedule: such a kind is no other job's.
+        if !job.spec.schedules.iter().any(Schedule::names_calendars) {
+            if self.known.len() >= self.sweep_at {
+                self.known.retain(|_, kind| Arc::strong_count(kind) > 1);
+                self.sweep_at = KNOWN_MAX.max(self.known.len() * 2);
+            }
+            self.known.insert(key, kind.clone());
+        }
+        kind
+    }
+
+    fn compile_all(&mut self, job: &Job) -> Result<Vec<Arc<Compiled>>, String> {
+        let mut all = Vec::with_capacity(job.spec.schedules.len());
+        for schedule in &job.spec.schedules {
+            if let Some(known) = self.schedules.get(schedule) {
+                all.push(known);
+                continue;
+            }
+            let compiled = schedule
+                .compile_with(&job.calendars)
+                .map_err(|faults| plan::in_words(faults.iter()))?;
+            all.push(match schedule.names_calendars() {
+                true => Arc::new(compiled),
+                false => self.schedules.put(schedule, compiled),
+            });
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,89 @@
+//! The next fire times of all jobs, in lists by the minute: a list is put in order only once its minute
+//! comes, so that a job that fires tomorrow costs four bytes until then.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+};
+
+use chrono::{DateTime, Utc};
+
+use super::{
+    moment::Moment,
+    table::{Jobs, Slot},
+};
+use crate::model::ids::PartitionId;
+
+/// How long a time one list is for, in microseconds: a minute.
+const LIST_US: i64 = 60_000_000;
+
+/// Next fire times. Those that no longer match their job's `next` fall through.
+#[derive(Default)]
+pub(super) struct FireQueue {
+    /// Of the minutes that have begun, the earliest first.
+    near: BinaryHeap<Reverse<(Moment, Slot)>>,
+    /// Minutes before this one have begun.
+    begun: i64,
+    /// Of the others, by the minute since 1970.
+    later: BTreeMap<i64, List>,
+}
+
+/// Jobs that fire within one minute.
+struct List {
+    /// The first of their fire times.
+    first: Moment,
+    slots: Vec<Slot>,
+}
+
+impl FireQueue {
+    /// The first fire time of all.
+    pub(super) fn next(&self) -> Option<DateTime<Utc>> {
+        let near = self.near.peek().map(|entry| entry.0.0);
+        let later = self.later.first_key_value().map(|(_, list)| list.first);
+        near.or(later)?.get()
+    }
+
+    /// The job at the slot fires next then.
+    pub(super) fn push(&mut self, at: Moment, slot: Slot) {
+        let minute = at.spans(LIST_US);
+        if minute < self.begun {
+            self.near.push(Reverse((at, slot)));
+            return;
+        }
+        let list = self.later.entry(minute);
+        let list = list.or_insert_with(|| List { first: at, slots: Vec::new() });
+        list.first = list.first.min(at);
+        list.slots.push(slot);
+    }
+
+    /// Takes the first fire time out, unless it is after `until`.
+    pub(super) fn pop(&mut self, until: Moment, jobs: &Jobs) -> Option<(Moment, Slot)> {
+        while self.near.is_empty() {
+            let list = self.later.first_entry().filter(|list| list.get().first <= until)?;
+            let (minute, list) = list.remove_entry();
+            self.begun = minute + 1;
+            let next = |slot: Slot| jobs.at(slot).map(|entry| entry.next);
+            let in_it = list.slots.iter().filter_map(|slot| Some(Reverse((next(*slot)?, *slot))));
+            self.near = in_it.filter(|entry| entry.0.0.spans(LIST_US) == minute).collect();
+        }
+        let first = self.near.peek().filter(|entry| entry.0.0 <= until)?.0;
+        self.near.pop();
+        Some(first)
+    }
+
+    /// All jobs that may have a fire time before `now`.
+    pub(super) fn passed(&self, now: Moment) -> impl Iterator<Item = Slot> {
+        let near = self.near.iter().filter(move |entry| entry.0.0 < now).map(|entry| entry.0.1);
+        let lists = self.later.range(..=now.spans(LIST_US));
+        near.chain(lists.flat_map(|(_, list)| list.slots.iter().copied()))
+    }
+
+    /// Forgets the jobs of partitions that are given away.
+    pub(super) fn release(&mut self, gone: impl Fn(PartitionId) -> bool) {
+        self.near.retain(|entry| !gone(entry.0.1.partition()));
+        self.later.retain(|_, list| {
+            list.slots.retain(|slot| !gone(slot.partition()));
+            !list.slots.is_empty()
+        });
+    }
+}
