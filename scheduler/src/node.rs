@@ -11,7 +11,6 @@ use crate::{
     model::{
         ids::{JobId, PARTITION_COUNT, PartitionId},
         job::Job,
-        schedule::Trigger,
     },
     store::{
         Result, SharedStore,
@@ -25,6 +24,9 @@ const OFFSET_WARN: TimeDelta = TimeDelta::seconds(2);
 /// A measurement whose round trip took longer than this says too little about the offset.
 const ROUND_TRIP_MAX: TimeDelta = TimeDelta::milliseconds(250);
 
+/// Jobs read at once when partitions are taken, about.
+const READ_AT_ONCE: usize = 20_000;
+
 /// Partitions given away in one step: the jobs of a step are without an owner until another node
 /// has taken and read them.
 const GIVEN_AT_ONCE_MAX: usize = 8;
@@ -35,6 +37,8 @@ pub struct Ownership {
     board: Arc<Board>,
     node: String,
     resigned: bool,
+    /// Taken, and not read yet; the last is read first.
+    unread: Vec<PartitionRow>,
 }
 
 /// What makes shares even.
@@ -51,7 +55,7 @@ pub struct Step {
 impl Ownership {
     /// For the node of that id.
     pub fn new(store: SharedStore, board: Arc<Board>, node: String) -> Self {
-        Self { store, board, node, resigned: false }
+        Self { store, board, node, resigned: false, unread: Vec::new() }
     }
 
     /// The next step towards an even share.
@@ -60,7 +64,7 @@ impl Ownership {
     /// The store's; after any, the partitions must be taken anew.
     pub async fn step(&self) -> Result<Step> {
         let survey = self.store.survey().await?;
-        let held: Vec<PartitionId> = self.board.partitions().iter().map(|row| row.id).collect();
+        let held = self.held();
         let all = usize::from(PARTITION_COUNT);
         let share = match self.resigned {
             true => 0,
@@ -82,20 +86,31 @@ impl Ownership {
         Ok(Step { give: Vec::new(), take: free, more: false })
     }
 
-    /// Takes those of the partitions that are free, with their jobs and open runs. Returns how many
-    /// these were.
+    /// All partitions held, in order, read or not.
+    fn held(&self) -> Vec<PartitionId> {
+        let mut held: Vec<PartitionId> = self.board.partitions().iter().map(|row| row.id).collect();
+        held.extend(self.unread.iter().map(|row| row.id));
+        held.sort_unstable();
+        held
+    }
+
+    /// Takes those of the partitions that are free, and begins to read their jobs and open runs. Returns
+    /// how many these were.
     ///
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
-    pub async fn take(&self, want: &[PartitionId], now: DateTime<Utc>) -> Result<usize> {
+    pub async fn take(&mut self, want: &[PartitionId], now: DateTime<Utc>) -> Result<usize> {
         if want.is_empty() {
             return Ok(0);
         }
         let taken = self.store.take_partitions(&self.node, want, now).await?;
         let count = taken.len();
         if count > 0 {
-            self.adopt(taken).await?;
             tracing::info!(partitions = count, "partitions taken");
+            self.unread.extend(taken);
+            // What was served just now fires soon again: it is read first.
+            self.unread.sort_by_key(|row| row.served_until);
+            self.read_on().await?;
         }
         Ok(count)
     }
@@ -105,7 +120,8 @@ impl Ownership {
     ///
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
-    pub async fn give(&self, partitions: &[PartitionId], now: DateTime<Utc>) -> Result<()> {
+    pub async fn give(&mut self, partitions: &[PartitionId], now: DateTime<Utc>) -> Result<()> {
+        self.unread.retain(|row| !partitions.contains(&row.id));
         let advances = self.board.standing(partitions);
         self.store.plan(&Plan { advances, ..Plan::default() }, now).await?;
         self.board.release(partitions);
@@ -114,7 +130,32 @@ impl Ownership {
         Ok(())
     }
 
-    async fn adopt(&self, partitions: Vec<PartitionRow>) -> Result<()> {
+    /// Whether partitions that were taken are not all on the board yet.
+    pub fn is_reading(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Brings partitions that were taken onto the board, a bounded number of jobs: those that are there
+    /// already need not wait for the others, and what is read lies in memory twice until it is there.
+    ///
+    /// # Errors
+    /// The store's; after any, the partitions must be taken anew.
+    pub async fn read_on(&mut self) -> Result<()> {
+        let mut read = 0;
+        // How many jobs a partition has shows with the first.
+        let mut at_once = 1;
+        while read < READ_AT_ONCE && !self.unread.is_empty() {
+            let left = self.unread.len().saturating_sub(at_once);
+            let jobs = self.adopt(self.unread[left..].to_vec()).await?;
+            self.unread.truncate(left);
+            read += jobs;
+            at_once = (at_once * READ_AT_ONCE / jobs.max(1)).max(1);
+        }
+        Ok(())
+    }
+
+    /// Returns how many jobs they have.
+    async fn adopt(&self, partitions: Vec<PartitionRow>) -> Result<usize> {
         let all: Vec<_> = partitions.iter().map(|row| (row.id, 0)).collect();
         let jobs = self.store.load_jobs(&all).await?;
         let ids = partitions.iter().map(|row| row.id).collect();
@@ -122,10 +163,12 @@ impl Ownership {
         let counts = |job: &&Job| job.spec.placement.route.counts();
         let counting: Vec<JobId> = jobs.iter().filter(counts).map(|job| job.id).collect();
         let uses = self.store.load_uses(&counting).await?;
-        let delayed: Vec<JobId> = jobs.iter().filter(|job| is_delayed(job)).map(|j| j.id).collect();
+        let delayed: Vec<JobId> =
+            jobs.iter().filter(|job| job.spec.is_delayed()).map(|j| j.id).collect();
         let last_ends = self.store.last_ends(&delayed).await?;
+        let count = jobs.len();
         self.board.adopt(Adoption { partitions, jobs, open, uses, last_ends });
-        Ok(())
+        Ok(count)
     }
 
     /// Wants no share any more.
@@ -136,7 +179,7 @@ impl Ownership {
     /// Gives everything away at once: the process ends, or is to do without.
     pub async fn leave(&mut self, now: DateTime<Utc>) {
         self.resign();
-        let held: Vec<PartitionId> = self.board.partitions().iter().map(|row| row.id).collect();
+        let held = self.held();
         let left = async {
             self.store.resign().await?;
             self.give(&held, now).await
@@ -149,17 +192,14 @@ impl Ownership {
 
     /// Forgets what was held, here and in the store: all that the store may hold, which is more than
     /// the board has when a takeover failed half-way.
-    pub async fn give_up(&self) {
+    pub async fn give_up(&mut self) {
+        self.unread.clear();
         self.board.clear();
         let all: Vec<PartitionId> = (0..PARTITION_COUNT).map(PartitionId).collect();
         if let Err(fault) = self.store.release_partitions(&all).await {
             tracing::debug!(%fault, "partitions could not be given back; their locks end by themselves");
         }
     }
-}
-
-fn is_delayed(job: &Job) -> bool {
-    job.spec.schedules.iter().any(|schedule| matches!(schedule.trigger, Trigger::Delay(_)))
 }
 
 /// Keeps this node's row and the clock's correction.

@@ -130,6 +130,10 @@ impl Owner {
     }
 
     async fn round(&mut self, now: DateTime<Utc>, nudge: Nudge) -> Result<DateTime<Utc>> {
+        if self.ownership.is_reading() {
+            self.ownership.read_on().await?;
+            self.taken_over(now).await?;
+        }
         if nudge.partitions || is_due(self.share_at, now, SWEEP_EVERY) {
             self.share(now).await?;
         }
@@ -164,7 +168,7 @@ impl Owner {
         if sweep {
             self.sweep(now).await?;
         }
-        if more {
+        if more || self.ownership.is_reading() {
             return Ok(now);
         }
         let wakes = [self.board.next_wake(), Some(self.sweep_at), Some(self.share_at)];
@@ -181,13 +185,19 @@ impl Owner {
             self.ownership.give(&step.give, now).await?;
         }
         if self.ownership.take(&step.take, now).await? > 0 {
-            // Before anything is sent: the limits of apps count from the first run on.
-            self.load_apps().await?;
-            self.recovered_at = Some(now);
-            // What came with them is looked at in this round.
-            self.sweep_at = now;
+            self.taken_over(now).await?;
         }
         self.dispatcher.count_permits(false, now).await
+    }
+
+    /// Partitions came onto the board.
+    async fn taken_over(&mut self, now: DateTime<Utc>) -> Result<()> {
+        // Before anything is sent: the limits of apps count from the first run on.
+        self.load_apps().await?;
+        self.recovered_at = Some(now);
+        // What came with them is looked at in this round.
+        self.sweep_at = now;
+        Ok(())
     }
 
     async fn sweep(&mut self, now: DateTime<Utc>) -> Result<()> {

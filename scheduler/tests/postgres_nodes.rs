@@ -139,7 +139,7 @@ async fn a_takeover_that_fails_half_way_leaves_no_partition_held() {
     let schema = server::Schema::create().await;
     let stores = two(&schema).await;
     let database = schema.connect().await;
-    let owner = Ownership::new(stores[0].clone(), Arc::default(), "n1".to_owned());
+    let mut owner = Ownership::new(stores[0].clone(), Arc::default(), "n1".to_owned());
 
     database.batch_execute("ALTER TABLE open_run RENAME TO away").await.expect("renamed");
     owner.take(&all(), at(0)).await.expect_err("its runs can't be read");

@@ -94,7 +94,7 @@ impl Year {
     async fn start(&mut self, now: DateTime<Utc>) {
         self.board = Arc::new(Board::default());
         (self.trigger, self.dispatcher) = loops(&self.store, &self.board);
-        let owner = Ownership::new(self.store.clone(), self.board.clone(), "node".to_owned());
+        let mut owner = Ownership::new(self.store.clone(), self.board.clone(), "node".to_owned());
         let step = owner.step().await.expect("a step");
         let taken = owner.take(&step.take, now).await.expect("taken");
         assert_eq!(taken, usize::from(PARTITION_COUNT));

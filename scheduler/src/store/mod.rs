@@ -25,6 +25,7 @@ pub mod permits;
 pub mod postgres;
 pub mod routes;
 pub mod schedules;
+mod specs;
 pub mod sqlite;
 
 use std::sync::Arc;

@@ -4,10 +4,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::GenericClient;
+use tokio_postgres::Row;
 
 use super::{
     PostgresStore, calendars,
-    rows::{self, JOB, OPEN_RUN, Reader, big, execute, open_run, parse_json, query, smalls, uuids},
+    rows::{
+        self, JOB, OPEN_RUN, Reader, big, execute, open_run, parse_json, query, read_all, smalls,
+        uuids,
+    },
 };
 use crate::{
     model::{
@@ -38,8 +42,8 @@ pub(super) async fn load_jobs(
     let partitions = smalls(changed.iter().map(|(partition, _)| *partition));
     let versions: Vec<i64> = changed.iter().map(|(_, version)| big(*version)).collect();
     let client = store.client().await?;
-    let found = query(&client, &sql, &[&partitions, &versions]).await?;
-    let mut jobs = found.iter().map(rows::job).collect::<Result<Vec<_>>>()?;
+    let job = |row: &Row| rows::job_with(row, |text| store.specs.read(text));
+    let mut jobs = read_all(&client, &sql, &[&partitions, &versions], job).await?;
     calendars::attach(&client, &mut jobs).await?;
     Ok(jobs)
 }

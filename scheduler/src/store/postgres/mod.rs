@@ -53,7 +53,7 @@ use deadpool_postgres::{Object, Pool};
 use tokio::{sync::broadcast, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{Result, Store, Topic, ops::*};
+use super::{Result, Store, Topic, ops::*, specs::SharedSpecs};
 use crate::model::{
     Payload,
     app::{App, AppSpec},
@@ -104,6 +104,7 @@ pub struct PostgresStore {
     /// Number of the lock that shows that this process lives.
     node_lock: i32,
     hints: Hints,
+    specs: SharedSpecs,
     pruned: parking_lot::Mutex<prune::Progress>,
     stop: CancellationToken,
     tasks: parking_lot::Mutex<JoinSet<()>>,
@@ -144,7 +145,8 @@ impl PostgresStore {
         tasks.spawn(notify::listen(target, channel, node, hints.local(), stop.clone()));
         let tasks = parking_lot::Mutex::new(tasks);
         let pruned = parking_lot::Mutex::default();
-        Ok(Arc::new(Self { pool, hot, lazy, pen, node_lock, hints, pruned, stop, tasks }))
+        let specs = SharedSpecs::new();
+        Ok(Arc::new(Self { pool, hot, lazy, pen, node_lock, hints, specs, pruned, stop, tasks }))
     }
 
     /// A connection for the API and upkeep.

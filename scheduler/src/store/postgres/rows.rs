@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::GenericClient;
+use futures::TryStreamExt as _;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_postgres::{Row, types::FromSql};
 use uuid::Uuid;
@@ -42,6 +43,19 @@ pub(super) async fn query(
 ) -> Result<Vec<Row>> {
     let statement = client.prepare_cached(sql).await.map_err(error::db)?;
     client.query(&statement, params).await.map_err(error::db)
+}
+
+/// Like [`query`], reading each row as it comes: very many never lie beside what is made of them.
+pub(super) async fn read_all<T>(
+    client: &impl GenericClient,
+    sql: &str,
+    params: Params<'_>,
+    read: impl Fn(&Row) -> Result<T>,
+) -> Result<Vec<T>> {
+    let statement = client.prepare_cached(sql).await.map_err(error::db)?;
+    let found = client.query_raw(&statement, params.iter().copied()).await.map_err(error::db)?;
+    let found = found.map_err(error::db);
+    found.and_then(|row| std::future::ready(read(&row))).try_collect().await
 }
 
 /// Like [`query`], for at most one row.
@@ -148,7 +162,11 @@ impl<'a> Reader<'a> {
 
 /// JSON text as a value.
 pub(super) fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|fault| StoreError::Corrupt(fault.to_string()))
+    serde_json::from_str(text).map_err(not_json)
+}
+
+fn not_json(fault: serde_json::Error) -> StoreError {
+    StoreError::Corrupt(fault.to_string())
 }
 
 /// A value as JSON text.
@@ -259,6 +277,14 @@ pub(super) fn partition(row: &Row, now: DateTime<Utc>) -> Result<PartitionRow> {
 /// Reads [`JOB`]. A spec that can't be read becomes the job's problem: one damaged row must not
 /// keep a node from its other jobs.
 pub(super) fn job(row: &Row) -> Result<Job> {
+    job_with(row, |text| serde_json::from_str(text).map(Arc::new))
+}
+
+/// The same, where `read` makes a spec of its text.
+pub(super) fn job_with(
+    row: &Row,
+    read: impl FnOnce(&str) -> serde_json::Result<Arc<JobSpec>>,
+) -> Result<Job> {
     let mut row = Reader::new(row);
     let id = JobId(row.get()?);
     let app = AppId(row.get()?);
@@ -266,7 +292,7 @@ pub(super) fn job(row: &Row) -> Result<Job> {
     let name = Arc::from(row.get::<&str>()?);
     let partition = PartitionId(row.get::<i16>()?.unsigned_abs());
     let state = row.word(parse_job_state)?;
-    let spec: Result<JobSpec> = parse_json(row.get()?);
+    let spec = read(row.get()?).map_err(not_json);
     let mut job = Job {
         id,
         app,
@@ -289,7 +315,7 @@ pub(super) fn job(row: &Row) -> Result<Job> {
         calendars: Calendars::default(),
     };
     match spec {
-        Ok(spec) => job.spec = Arc::new(spec),
+        Ok(spec) => job.spec = spec,
         Err(fault) => job.problem = fault.to_string(),
     }
     Ok(job)

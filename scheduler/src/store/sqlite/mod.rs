@@ -45,7 +45,7 @@ use rusqlite::Connection;
 use tokio::sync::broadcast;
 
 use self::{connection::set_up, files::Files, readers::Readers, writer::Writer};
-use super::{HINTS_MAX, Result, Store, StoreError, Topic, ops::*};
+use super::{HINTS_MAX, Result, Store, StoreError, Topic, ops::*, specs::SharedSpecs};
 use crate::{
     clock::{Clock, SystemClock},
     model::{
@@ -62,6 +62,7 @@ use crate::{
 pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
+    specs: Arc<SharedSpecs>,
     hints: broadcast::Sender<Topic>,
     clock: Arc<SystemClock>,
     files: Arc<Files>,
@@ -90,6 +91,7 @@ impl SqliteStore {
         let files = Arc::new(Files::of(&file)?);
         Ok(Arc::new(Self {
             readers,
+            specs: Arc::new(SharedSpecs::new()),
             writer: Writer::start(conn, files.clone(), hints.clone())?,
             hints,
             clock: SystemClock::new(),
@@ -183,7 +185,8 @@ impl Store for SqliteStore {
 
     async fn load_jobs(&self, changed: &[(PartitionId, u64)]) -> Result<Vec<Job>> {
         let changed = changed.to_vec();
-        self.readers.read(move |conn| owner::load_jobs(conn, &changed)).await
+        let specs = self.specs.clone();
+        self.readers.read(move |conn| owner::load_jobs(conn, &specs, &changed)).await
     }
 
     async fn load_open_runs(&self, scope: &RunScope) -> Result<OpenRuns> {

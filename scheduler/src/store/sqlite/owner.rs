@@ -22,6 +22,7 @@ use crate::{
             Addressee, Dispatch, InboxBatch, NewRun, OpenRuns, Plan, PlanRow, Planned,
             RevisionSpec, RunScope, Uses,
         },
+        specs::SharedSpecs,
     },
 };
 
@@ -33,7 +34,11 @@ const WITH_EXECUTOR: &str = "r.app_id = ?1 AND r.executor = ?2 \
 
 /// Jobs that changed after the given version of their partition; for version 0 all that live or have
 /// open runs.
-pub(super) fn load_jobs(conn: &Connection, changed: &[(PartitionId, u64)]) -> Result<Vec<Job>> {
+pub(super) fn load_jobs(
+    conn: &Connection,
+    specs: &SharedSpecs,
+    changed: &[(PartitionId, u64)],
+) -> Result<Vec<Job>> {
     let sql = format!(
         "SELECT {JOB} FROM job j JOIN app a ON a.id = j.app_id
          WHERE j.partition = ?1 AND j.jobs_version > ?2 AND (?2 > 0 OR j.deleted_at IS NULL
@@ -41,7 +46,8 @@ pub(super) fn load_jobs(conn: &Connection, changed: &[(PartitionId, u64)]) -> Re
     );
     let mut jobs = Vec::new();
     for (partition, version) in changed {
-        jobs.extend(all(conn, &sql, params![partition.0, count(*version)], rows::job)?);
+        let params = params![partition.0, count(*version)];
+        jobs.extend(all(conn, &sql, params, |row| rows::job_with(row, |text| specs.read(text)))?);
     }
     calendars::attach(conn, &mut jobs)?;
     Ok(jobs)

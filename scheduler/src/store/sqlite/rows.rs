@@ -219,10 +219,20 @@ pub(super) fn open_run(row: &Row<'_>) -> rusqlite::Result<OpenRun> {
 
 /// Reads [`JOB`]. A spec that can't be read comes back empty, with `problem` set.
 pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
+    job_with(row, |text| serde_json::from_str(text).map(Arc::new))
+}
+
+/// The same, where `read` makes a spec of its text.
+pub(super) fn job_with(
+    row: &Row<'_>,
+    read: impl FnOnce(&str) -> serde_json::Result<Arc<JobSpec>>,
+) -> rusqlite::Result<Job> {
     let mut problem: String = row.get(16)?;
-    let spec = from_json::<JobSpec>(row, 6).unwrap_or_else(|error| {
+    let text = row.get_ref(6)?.as_str().map_err(rusqlite::Error::from);
+    let spec = text.and_then(|text| read(text).map_err(|error| bad(6, error)));
+    let spec = spec.unwrap_or_else(|error| {
         problem = format!("the stored job can't be read: {error}");
-        JobSpec::default()
+        Arc::default()
     });
     let state = match row.get_ref(5)?.as_str()? {
         "ACTIVE" => JobState::Active,
@@ -236,7 +246,7 @@ pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         name: row.get::<_, String>(3)?.into(),
         partition: get_partition(row, 4)?,
         state,
-        spec: Arc::new(spec),
+        spec,
         revision: counted(row.get(7)?),
         version: counted(row.get(8)?),
         created_at: get_at(row, 9)?,
