@@ -9,7 +9,7 @@ use std::{
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{
-    ids::RunId,
+    ids::{AppId, JobId, RunId},
     job::{Job, JobSpec, MISFIRE_MAX_DEFAULT, MISFIRE_WINDOW_DEFAULT, MisfirePolicy},
     plan::due_at,
     run::Skip,
@@ -211,15 +211,15 @@ pub fn gap(missed: &Missed, made_up: &[DateTime<Utc>]) -> Option<Gap> {
     })
 }
 
-/// The SKIPPED row of a job's gap.
-pub fn skip(job: &Job, gap: &Gap) -> Skip {
+/// The SKIPPED row of a gap of a job, as it is in this revision.
+pub fn skip(job: JobId, app: AppId, (revision, spec): (u64, &JobSpec), gap: &Gap) -> Skip {
     Skip {
-        id: RunId::scheduled(job.id, gap.first),
-        job: job.id,
-        app: job.app,
-        revision: job.revision,
+        id: RunId::scheduled(job, gap.first),
+        job,
+        app,
+        revision,
         fire_at: gap.first,
-        message: explain(&job.spec, gap),
+        message: explain(spec, gap),
         missed_count: gap.count,
         missed_until: gap.last,
     }

@@ -132,7 +132,8 @@ pub fn settle_missed(
     let compiled = compile_all(job).unwrap_or_default();
     decided.take_out(&mut missed, |at| next_fire(job, &compiled, at));
     let made_up = misfire::make_up(&job.spec, &missed.newest, now);
-    let skip = misfire::gap(&missed, &made_up).map(|gap| misfire::skip(job, &gap));
+    let gap = misfire::gap(&missed, &made_up);
+    let skip = gap.map(|gap| misfire::skip(job.id, job.app, (job.revision, &job.spec), &gap));
     let run = |at: &DateTime<Utc>| {
         let trigger = TriggerKind::Misfire;
         NewRun { trigger, ..planned_run(job, *at, *at) }

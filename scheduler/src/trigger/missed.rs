@@ -86,7 +86,7 @@ impl Trigger {
         missed.sort_unstable();
         let made_up = misfire::make_up(spec, &missed, now);
         let gap = misfire::gap(&late.unplanned, &made_up);
-        let skip = gap.map(|gap| misfire::skip(job, &gap));
+        let skip = gap.map(|gap| misfire::skip(job.id, job.app, (job.revision, spec), &gap));
         if !self.write_late(late, &made_up, skip, now).await? {
             return Ok(false);
         }

@@ -274,7 +274,7 @@ pub(crate) async fn a_spread_fire_time_that_has_come_outlives_a_change(f: &Fixtu
     let asked = NewJob { spec: spec.clone(), ..new(f, "a") };
     let job = f.store.create_job(&asked, no_runs(), at(0)).await.expect("a job");
     let compiled = plan::compile_all(&job).expect("good schedules");
-    let due = at(10) + plan::spread_offset(&job, &compiled[0]);
+    let due = at(10) + plan::spread_offset(&job.name, &compiled[0]);
     assert!(due > at(20), "the hash of this name spreads it");
     let restart = JobChange { spec: Some(spec), restart_schedule: true, ..change() };
     let now = due + TimeDelta::seconds(1);
