@@ -133,8 +133,8 @@ impl Owner {
         if self.ownership.is_reading() {
             self.ownership.read_on().await?;
             self.taken_over(now).await?;
-        }
-        if nudge.partitions || is_due(self.share_at, now, SWEEP_EVERY) {
+            self.count_permits(now).await?;
+        } else if nudge.partitions || is_due(self.share_at, now, SWEEP_EVERY) {
             self.share(now).await?;
         }
         let sweep = is_due(self.sweep_at, now, SWEEP_EVERY);
@@ -187,7 +187,16 @@ impl Owner {
         if self.ownership.take(&step.take, now).await? > 0 {
             self.taken_over(now).await?;
         }
-        self.dispatcher.count_permits(false, now).await
+        self.count_permits(now).await
+    }
+
+    /// Tells the others what is under way here, once all of it is known: until then nobody is given a
+    /// place under a limit.
+    async fn count_permits(&self, now: DateTime<Utc>) -> Result<()> {
+        match self.ownership.is_reading() {
+            true => Ok(()),
+            false => self.dispatcher.count_permits(false, now).await,
+        }
     }
 
     /// Partitions came onto the board.
@@ -209,7 +218,7 @@ impl Owner {
         if is_due(self.upkeep_at, now, UPKEEP_EVERY) {
             self.upkeep_at = now + UPKEEP_EVERY;
             self.load_apps().await?;
-            self.dispatcher.count_permits(false, now).await?;
+            self.count_permits(now).await?;
             self.trigger.upkeep(now).await?;
             self.janitor.unsent(now).await?;
             self.dispatcher.explain(now).await?;
