@@ -96,19 +96,21 @@ impl Shell<'_> {
         said[list][0][field].as_str().unwrap_or_else(|| panic!("{list} in {said}")).to_owned()
     }
 
-    /// A command that goes on until Ctrl-C, once it has said `part` because of what `act` did.
-    fn streams(&mut self, line: &str, part: &str, act: &str) {
-        let words: Vec<&str> = line.split(' ').collect();
-        self.tried.insert(words.join(" "));
+    /// A watch that goes on until Ctrl-C: it says what `job` has done already, so it watches, and
+    /// then the run that is made by hand.
+    fn watches(&mut self, job: &str) {
+        let words = ["runs", "watch", "--all", "-o", self.format];
+        self.tried.insert(words[..2].join(" "));
         let mut command = clawjob();
         command
             .args(words)
-            .args(["-o", self.format])
             .env("CLAWJOB_ENDPOINTS", self.node.url())
             .env("CLAWJOB_TOKEN", self.node.admin_token());
         let mut process = Process::start(command, Stdio::inherit());
-        self.ends(act, 0);
-        process.line_with(part, STEP);
+        process.line_with("job-", STEP);
+        self.ends(&format!("jobs trigger {job} --wait"), 0);
+        let run = self.first(&format!("runs list --job {job}"), "runs", "name");
+        process.line_with(run.rsplit('/').next().expect("a name has parts"), STEP);
         process.signal(Signal::SIGINT);
         process.wait(STEP);
     }
@@ -278,7 +280,7 @@ fn runs(shell: &mut Shell<'_>) {
     shell.ends(&format!("runs wait {run}"), 0);
     shell.ends(&format!("runs rerun {run} --wait"), 0);
     shell.shows(&format!("runs cancel {run}"), "SUCCEEDED");
-    shell.streams("runs watch", "job-", &format!("jobs trigger {job} --wait"));
+    shell.watches(&job);
     let waits = format!("{APP}/waits-{}", shell.format);
     shell.shows(&format!("jobs create {waits} --handler wait"), "waits-");
     shell.ends(&format!("jobs trigger {waits} --wait --timeout 300ms"), 7);
