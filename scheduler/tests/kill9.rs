@@ -62,7 +62,8 @@ async fn torment(mut node: Node) {
         node.restart();
     }
     let until = chrono::Utc::now().timestamp() + 3;
-    ledger::wait_for("a fire after the kills", || ledger.newest() > until).await;
+    ledger::wait_for("a fire of each after the kills", || ledger.newest_of_all(APP, JOBS) > until)
+        .await;
     let (channel, bearer) = node.admin().await;
     let mut client = RunServiceClient::with_interceptor(channel, bearer);
     let runs = ledger::settled_runs(&mut client, APP, from, until).await;

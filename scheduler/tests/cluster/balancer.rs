@@ -10,7 +10,7 @@ use clawjob_proto::v1::RunState;
 use tonic::transport::Channel;
 
 use crate::{
-    ledger,
+    ledger, load,
     stage::{APP, Cluster},
 };
 
@@ -77,7 +77,7 @@ async fn behind_a_plain_balancer_a_node_s_death_loses_and_doubles_nothing() {
         cluster.executor_at(&id, 100, &[balancer.url()]);
         cluster.connected(&id).await;
     }
-    ledger::create_jobs(&mut cluster.jobs(0).await, APP, JOBS).await;
+    ledger::create_lasting_jobs(&mut cluster.jobs(0).await, APP, JOBS).await;
     ledger::wait_for("a first fire", || cluster.ledger.len() > 0).await;
     let from = chrono::Utc::now().timestamp() + 1;
     for node in [1, 2] {
@@ -89,7 +89,7 @@ async fn behind_a_plain_balancer_a_node_s_death_loses_and_doubles_nothing() {
         cluster.balanced(3).await;
     }
     let until = chrono::Utc::now().timestamp() + 2;
-    ledger::wait_for("a last fire", || cluster.ledger.newest() > until).await;
+    load::last_fires(&cluster, JOBS, until).await;
     let runs = ledger::settled_runs(&mut cluster.runs(0).await, APP, from, until).await;
     ledger::check(&runs, &cluster.ledger, APP, JOBS, from, until);
     let odd: Vec<_> = runs.iter().filter(|run| run.state() != RunState::Succeeded).collect();

@@ -7,7 +7,7 @@ use clawjob_proto::v1::{
 };
 
 use crate::{
-    ledger,
+    ledger, load,
     stage::{APP, Cluster},
 };
 
@@ -18,7 +18,7 @@ async fn r29_a_job_saved_at_another_node_runs_once_for_each_fire_time() {
         cluster.executor(&format!("e{node}"), 50, &[node]);
         cluster.connected(&format!("e{node}")).await;
     }
-    ledger::create_jobs(&mut cluster.jobs(0).await, APP, 6).await;
+    ledger::create_lasting_jobs(&mut cluster.jobs(0).await, APP, 6).await;
     ledger::wait_for("a first fire", || cluster.ledger.len() > 0).await;
     let from = chrono::Utc::now().timestamp() + 1;
     for round in 0..12 {
@@ -32,7 +32,7 @@ async fn r29_a_job_saved_at_another_node_runs_once_for_each_fire_time() {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     let until = chrono::Utc::now().timestamp() + 2;
-    ledger::wait_for("a last fire", || cluster.ledger.newest() > until).await;
+    load::last_fires(&cluster, 6, until).await;
     let runs = ledger::settled_runs(&mut cluster.runs(1).await, APP, from, until).await;
     ledger::check(&runs, &cluster.ledger, APP, 6, from, until);
 }

@@ -11,7 +11,7 @@ use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use crate::{
     ledger,
-    load::{is_soak, load, long, settle, settle_with_misses},
+    load::{at_most, is_soak, lasting_load, load, long, settle, settle_with_misses},
     server::{Schema, Server},
     stage::{APP, Cluster, Manner},
 };
@@ -26,7 +26,7 @@ async fn x1_x3_r19_random_kills_of_three_nodes_lose_and_double_nothing() {
     println!("seed {seed}");
     let mut random = StdRng::seed_from_u64(seed);
     let mut cluster = Cluster::start(3).await;
-    let from = load(&cluster).await;
+    let from = lasting_load(&cluster).await;
     for _ in 0..rounds(100) {
         tokio::time::sleep(Duration::from_millis(random.random_range(50..2_500))).await;
         let node = random.random_range(0..3);
@@ -105,7 +105,7 @@ fn longest_gap(cluster: &Cluster, since: Instant) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn executors_of_a_node_that_stands_still_are_with_another_within_8_s() {
+async fn executors_of_a_node_that_stands_still_are_soon_with_another() {
     const GAP_MAX: Duration = Duration::from_secs(8);
     let cluster = Cluster::start_as(Schema::create().await, 2, Manner::Default).await;
     let from = load(&cluster).await;
@@ -119,7 +119,7 @@ async fn executors_of_a_node_that_stands_still_are_with_another_within_8_s() {
     settle_with_misses(&cluster, 1, from).await;
     let gap = longest_gap(&cluster, since);
     println!("a job stood still for up to {gap:?}");
-    assert!(gap <= GAP_MAX, "{gap:?}");
+    assert!(gap <= at_most(GAP_MAX), "{gap:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,7 +127,7 @@ async fn x5_a_restart_of_the_database_is_survived_by_all_nodes() {
     let mut server = Server::start(false);
     let schema = Schema::create_on(&server).await;
     let cluster = Cluster::start_on(schema, 3).await;
-    let from = load(&cluster).await;
+    let from = lasting_load(&cluster).await;
     tokio::task::block_in_place(|| {
         server.down();
         server.up();

@@ -11,7 +11,7 @@ use clawjob_proto::v1::{
 use nix::sys::signal::Signal;
 
 use crate::{
-    ledger,
+    ledger, load,
     stage::{self, APP, Cluster},
 };
 
@@ -264,7 +264,7 @@ async fn an_executor_that_moves_between_nodes_keeps_its_runs() {
     let executor = cluster.executor("e1", 100, &[0, 1]);
     cluster.connected("e1").await;
     let mut jobs = cluster.jobs(0).await;
-    ledger::create_jobs(&mut jobs, APP, 6).await;
+    ledger::create_lasting_jobs(&mut jobs, APP, 6).await;
     ledger::create_job(&mut jobs, APP, "long", note(8_000)).await;
     let run = cluster.trigger(0, "long", "").await;
     let from = chrono::Utc::now().timestamp() + 1;
@@ -275,7 +275,7 @@ async fn an_executor_that_moves_between_nodes_keeps_its_runs() {
     let ended = cluster.ended(1, &run).await;
     assert_eq!((ended.state(), ended.attempt), (RunState::Succeeded, 1), "{ended:?}");
     let until = chrono::Utc::now().timestamp() + 1;
-    ledger::wait_for("a last fire", || cluster.ledger.newest() > until).await;
+    load::last_fires(&cluster, 6, until).await;
     let runs = ledger::settled_runs(&mut cluster.runs(0).await, APP, from, until).await;
     ledger::check(&runs, &cluster.ledger, APP, 6, from, until);
     executor.abort();

@@ -71,7 +71,7 @@ fn first_attempts_alone(runs: &[Run]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_restarted_one_by_one_during_long_runs_fail_no_run_and_miss_no_fire() {
     let mut cluster = Cluster::start(3).await;
-    let from = load::load(&cluster).await;
+    let from = load::lasting_load(&cluster).await;
     create_long(&cluster).await;
     let mut rounds = Vec::new();
     for node in 0..3 {
@@ -103,7 +103,7 @@ async fn executors_restarted_one_by_one_during_long_runs_fail_no_run_and_miss_no
     for index in 0..EXECUTORS {
         hands.push(start(index).await);
     }
-    let from = load::begin(&cluster).await;
+    let from = load::lasting_jobs(&cluster).await;
     create_long(&cluster).await;
     for (index, hand) in hands.iter_mut().enumerate() {
         let runs = begin_long(&cluster, index).await;

@@ -128,6 +128,17 @@ impl Ledger {
     pub fn newest(&self) -> i64 {
         self.0.lock().iter().map(|execution| execution.fire).max().unwrap_or(0)
     }
+
+    /// The fire time that each of the jobs that fire each second has come to.
+    pub fn newest_of_all(&self, app: &str, jobs: usize) -> i64 {
+        let mut newest: BTreeMap<String, i64> = BTreeMap::new();
+        for execution in self.0.lock().iter() {
+            let own = newest.entry(execution.job.clone()).or_default();
+            *own = execution.fire.max(*own);
+        }
+        let of = |index| newest.get(&format!("apps/{app}/jobs/{}", name_of(index))).copied();
+        (0..jobs).map(|index| of(index).unwrap_or(0)).min().unwrap_or(0)
+    }
 }
 
 /// Name of a job that fires each second.
