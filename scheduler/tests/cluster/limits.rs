@@ -37,6 +37,8 @@ fn most_at_once(executions: &[Execution]) -> usize {
     usize::try_from(most).expect("never below nothing")
 }
 
+/// Sets the limits, and waits until every owner has learned of them: with limits it counts what is
+/// under way, and writes that down.
 async fn set_limits(cluster: &Cluster, max: u32, note: u32) {
     let app = App {
         name: format!("apps/{APP}"),
@@ -47,6 +49,14 @@ async fn set_limits(cluster: &Cluster, max: u32, note: u32) {
     let paths = vec!["max_concurrency".to_owned(), "handler_max_concurrency".to_owned()];
     let request = UpdateAppRequest { app: Some(app), update_mask: Some(FieldMask { paths }) };
     cluster.admin(0).await.update_app(request).await.expect("set");
+    let watch = cluster.schema.connect().await;
+    cluster
+        .until("all owners count", async || {
+            let sql = "SELECT count(*) FROM partition WHERE counted_epoch <> epoch";
+            let left: i64 = watch.query_one(sql, &[]).await.expect("partitions").get(0);
+            (left == 0).then_some(())
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,8 +71,6 @@ async fn an_app_s_limit_holds_over_all_owners_and_deaths_and_keeps_nobody_out() 
     for index in 0..JOBS {
         ledger::create_job(&mut jobs, APP, &format!("j{index}"), job(100)).await;
     }
-    // Owners learn of limits within their upkeep.
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     let rounds = 8;
     for round in 0..rounds {
         for index in 0..JOBS {
@@ -99,7 +107,6 @@ async fn a_handler_s_limit_holds_over_all_owners() {
     for index in 0..JOBS {
         ledger::create_job(&mut jobs, APP, &format!("j{index}"), job(30)).await;
     }
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     for index in 0..JOBS {
         cluster.trigger(0, &format!("j{index}"), "").await;
     }

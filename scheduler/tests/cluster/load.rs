@@ -7,11 +7,13 @@ use clawjob_proto::v1::{Job, OverlapPolicy, Payload, Run, RunState};
 
 use crate::{
     ledger,
-    stage::{APP, Cluster},
+    stage::{self, APP, Cluster},
 };
 
 /// Jobs that fire each second.
 pub(crate) const JOBS: usize = 20;
+/// Jobs whose runs show whom their owners know: so many that each node owns some.
+const PROBES: usize = 16;
 /// On a busy machine only what stands still takes longer.
 const STANDSTILL: Duration = Duration::from_secs(30);
 
@@ -28,10 +30,42 @@ pub(crate) fn at_most(promised: Duration) -> Duration {
 
 /// A job without a schedule whose runs take so long.
 pub(crate) fn long(ms: u64) -> Job {
-    let data = format!("{{\"ms\":{ms}}}").into_bytes().into();
+    note(format!("{{\"ms\":{ms}}}"))
+}
+
+/// The same, and until the ledger lets them go.
+pub(crate) fn waiting(ms: u64) -> Job {
+    note(format!("{{\"ms\":{ms},\"waits\":true}}"))
+}
+
+fn note(params: String) -> Job {
+    let data = params.into_bytes().into();
     let params = Payload { content_type: "application/json".to_owned(), data };
     let overlap = OverlapPolicy::Allow.into();
     Job { handler: "note".to_owned(), params: Some(params), overlap, ..Job::default() }
+}
+
+/// Makes the jobs that [`all_known`] probes with.
+pub(crate) async fn create_probes(cluster: &Cluster) {
+    let mut jobs = cluster.jobs(0).await;
+    for probe in 0..PROBES {
+        ledger::create_job(&mut jobs, APP, &format!("probe-{probe}"), long(0)).await;
+    }
+}
+
+/// Waits until the owners have heard of the executors `e0` to the last of so many: a run of each probe
+/// has reached each. Nothing else may run meanwhile.
+pub(crate) async fn all_known(cluster: &Cluster, node: usize, executors: usize) {
+    let all = cluster.ledger.len() + PROBES * executors;
+    let mut jobs = cluster.jobs(node).await;
+    for executor in 0..executors {
+        let id = format!("e{executor}");
+        cluster.connected(&id).await;
+        for probe in 0..PROBES {
+            stage::trigger(&mut jobs, &format!("probe-{probe}"), &id).await;
+        }
+    }
+    ledger::wait_for("all probes have run", || cluster.ledger.len() == all).await;
 }
 
 /// Jobs of each second with executors that know all nodes; returns the first second that counts.

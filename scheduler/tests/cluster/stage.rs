@@ -6,10 +6,11 @@ use std::{
 };
 
 use clawjob_proto::v1::{
-    CancelRunRequest, DisconnectExecutorRequest, GetClusterRequest, GetRunRequest,
-    Node as NodeInfo, Run, RunView, TriggerJobRequest,
-    cluster_service_client::ClusterServiceClient, fleet_service_client::FleetServiceClient,
-    job_service_client::JobServiceClient, node::State, run_service_client::RunServiceClient,
+    CancelRunRequest, DisconnectExecutorRequest, GetClusterRequest, GetExecutorRequest,
+    GetRunRequest, Node as NodeInfo, Run, RunView, TriggerJobRequest,
+    cluster_service_client::ClusterServiceClient, executor,
+    fleet_service_client::FleetServiceClient, job_service_client::JobServiceClient, node::State,
+    run_service_client::RunServiceClient,
 };
 use nix::sys::signal::Signal;
 use tokio::task::JoinHandle;
@@ -208,6 +209,21 @@ impl Cluster {
             let sql = "SELECT 1 FROM executor WHERE name = $1 AND disconnected_at IS NULL";
             let watch = self.schema.connect().await;
             watch.query_opt(sql, &[&id]).await.expect("executors").map(drop)
+        })
+        .await;
+    }
+
+    /// Waits until the node that has the executor's session knows that it drains.
+    pub(crate) async fn drains(&self, id: &str) {
+        self.until("the executor drains", async || {
+            for node in 0..self.nodes.len() {
+                let name = format!("apps/{APP}/executors/{id}");
+                let shown = self.fleet(node).await.get_executor(GetExecutorRequest { name }).await;
+                if shown.expect("found").into_inner().state() == executor::State::Draining {
+                    return Some(());
+                }
+            }
+            None
         })
         .await;
     }

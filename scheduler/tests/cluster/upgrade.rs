@@ -6,7 +6,7 @@ use clawjob_proto::v1::{Run, RunState};
 
 use crate::{
     ledger::{self, PATIENCE},
-    load::{self, is_soak, long, settle},
+    load::{self, is_soak, settle, waiting},
     stage::{APP, Cluster},
 };
 
@@ -14,7 +14,7 @@ use crate::{
 const LONG_JOBS: usize = 9;
 const EXECUTORS: usize = 3;
 
-/// How long the long runs take.
+/// How long the long runs take at least; they go on until the ledger lets them go.
 fn length() -> Duration {
     Duration::from_secs(if is_soak() { 60 } else { 6 })
 }
@@ -32,7 +32,7 @@ async fn create_long(cluster: &Cluster) {
     let mut jobs = cluster.jobs(0).await;
     let ms = u64::try_from(length().as_millis()).expect("short");
     for index in 0..LONG_JOBS {
-        ledger::create_job(&mut jobs, APP, &name_of(index), long(ms)).await;
+        ledger::create_job(&mut jobs, APP, &name_of(index), waiting(ms)).await;
     }
 }
 
@@ -80,6 +80,7 @@ async fn nodes_restarted_one_by_one_during_long_runs_fail_no_run_and_miss_no_fir
         let status = tokio::task::block_in_place(|| cluster.nodes[node].terminate());
         assert!(status.success(), "{status}");
         println!("node {node} has ended after {:?}", asked.elapsed());
+        cluster.ledger.let_go();
         tokio::task::block_in_place(|| cluster.nodes[node].restart());
         cluster.balanced(3).await;
         rounds.push((runs, asked));
@@ -95,7 +96,7 @@ async fn executors_restarted_one_by_one_during_long_runs_fail_no_run_and_miss_no
     let cluster = Cluster::start(3).await;
     let start = async |index: usize| {
         let id = format!("e{index}");
-        let hand = cluster.hand(&id, 200, length() * 2);
+        let hand = cluster.hand(&id, 200, length() + PATIENCE);
         cluster.connected(&id).await;
         hand
     };
@@ -109,6 +110,8 @@ async fn executors_restarted_one_by_one_during_long_runs_fail_no_run_and_miss_no
         let runs = begin_long(&cluster, index).await;
         let asked = Instant::now();
         hand.stop.cancel();
+        cluster.drains(&format!("e{index}")).await;
+        cluster.ledger.let_go();
         let ended = tokio::time::timeout(length() + PATIENCE, &mut hand.ended).await;
         ended.expect("it ends").expect("no panic").expect("it ends well");
         println!("executor {index} has ended after {:?}", asked.elapsed());

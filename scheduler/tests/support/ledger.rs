@@ -15,7 +15,7 @@ use clawjob_proto::v1::{
     job_service_client::JobServiceClient, run_service_client::RunServiceClient, schedule::Trigger,
 };
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::node::Authorized;
@@ -43,11 +43,15 @@ pub struct Execution {
 
 /// Every execution of all executors that write into it.
 #[derive(Clone, Default)]
-pub struct Ledger(Arc<Mutex<Vec<Execution>>>);
+pub struct Ledger {
+    all: Arc<Mutex<Vec<Execution>>>,
+    /// How often those that wait were let go.
+    gate: watch::Sender<u64>,
+}
 
 impl Ledger {
     /// An executor that notes each run of the handler `note`, which takes as many `ms` as its
-    /// params say. It runs until `stop`.
+    /// params say, and where they say that it `waits`, until it is let go. It runs until `stop`.
     pub fn executor(
         &self,
         endpoints: &[String],
@@ -75,18 +79,23 @@ impl Ledger {
             .handler("note", move |order: serde_json::Value, ctx: Ctx| {
                 let (ledger, name) = (ledger.clone(), name.clone());
                 async move {
+                    let mut gate = ledger.gate.subscribe();
+                    let before = *gate.borrow();
                     let place = ledger.begin(&ctx, name);
                     tracing::info!("noted {}", ctx.run_id());
                     let takes = Duration::from_millis(order["ms"].as_u64().unwrap_or(0));
                     tokio::time::sleep(takes).await;
-                    ledger.0.lock()[place].ended = Some(Instant::now());
+                    if order["waits"].as_bool() == Some(true) {
+                        let _ = gate.wait_for(|times| *times > before).await;
+                    }
+                    ledger.all.lock()[place].ended = Some(Instant::now());
                     Ok::<_, Failure>(())
                 }
             })
     }
 
     fn begin(&self, ctx: &Ctx, executor: String) -> usize {
-        let mut all = self.0.lock();
+        let mut all = self.all.lock();
         all.push(Execution {
             job: ctx.job().to_owned(),
             fire: ctx.fire_time().timestamp(),
@@ -100,25 +109,30 @@ impl Ledger {
         all.len() - 1
     }
 
+    /// Lets the executions go that have begun and wait.
+    pub fn let_go(&self) {
+        self.gate.send_modify(|times| *times += 1);
+    }
+
     /// All executions so far, in the order they began.
     pub fn all(&self) -> Vec<Execution> {
-        self.0.lock().clone()
+        self.all.lock().clone()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.lock().len()
+        self.all.lock().len()
     }
 
     /// Executions of one run.
     pub fn of_run(&self, run: &str) -> Vec<Execution> {
-        self.0.lock().iter().filter(|execution| execution.run == run).cloned().collect()
+        self.all.lock().iter().filter(|execution| execution.run == run).cloned().collect()
     }
 
     /// How many each executor had.
     pub fn by_executor(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
-        for execution in self.0.lock().iter() {
+        for execution in self.all.lock().iter() {
             *counts.entry(execution.executor.clone()).or_default() += 1;
         }
         counts
@@ -126,13 +140,13 @@ impl Ledger {
 
     /// The newest fire time that was executed.
     pub fn newest(&self) -> i64 {
-        self.0.lock().iter().map(|execution| execution.fire).max().unwrap_or(0)
+        self.all.lock().iter().map(|execution| execution.fire).max().unwrap_or(0)
     }
 
     /// The fire time that each of the jobs that fire each second has come to.
     pub fn newest_of_all(&self, app: &str, jobs: usize) -> i64 {
         let mut newest: BTreeMap<String, i64> = BTreeMap::new();
-        for execution in self.0.lock().iter() {
+        for execution in self.all.lock().iter() {
             let own = newest.entry(execution.job.clone()).or_default();
             *own = execution.fire.max(*own);
         }
