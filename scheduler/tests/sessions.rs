@@ -18,7 +18,7 @@ use clawjob_scheduler::{
         health::Health,
         listen::{ListenSettings, Port},
     },
-    clock::{Clock, SystemClock},
+    clock::{Clock, ManualClock, SystemClock},
     fleet::Reach,
     hub::{
         Hub, HubSettings,
@@ -51,7 +51,7 @@ use tonic::{
 use tonic_types::StatusExt as _;
 
 /// Longest wait for something that must happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Deaf;
 
@@ -81,10 +81,15 @@ struct Server {
 
 impl Server {
     async fn start(settings: HubSettings) -> Self {
+        Self::start_by(settings, SystemClock::new()).await
+    }
+
+    /// The same with a clock of the sessions' own.
+    async fn start_by(settings: HubSettings, sessions: Arc<dyn Clock>) -> Self {
         let dir = TempDir::new().unwrap();
         let clock = SystemClock::new();
         let store = SqliteStore::open(dir.path()).unwrap();
-        let (hub, events) = Hub::new(settings, clock.clone());
+        let (hub, events) = Hub::new(settings, sessions);
         let stop = CancellationToken::new();
         let now = clock.now();
         let app = store.ensure_app("app", now).await.unwrap().id;
@@ -306,19 +311,19 @@ fn hello(executor: &str, process: &str) -> Hello {
     }
 }
 
-fn scaled() -> HubSettings {
+/// Nobody is silent by these timings: the client by hand sends no heartbeats.
+fn calm() -> HubSettings {
     HubSettings {
         node_id: "node".to_owned(),
-        heartbeat_interval: Duration::from_millis(500),
-        heartbeat_timeout: Duration::from_millis(1_500),
-        token_check_interval: Duration::from_secs(1),
+        heartbeat_interval: Duration::from_secs(60),
+        heartbeat_timeout: Duration::from_secs(150),
         ..HubSettings::default()
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_reaches_an_executor_of_the_sdk_and_its_result_comes_back() {
-    let server = Server::start(scaled()).await;
+    let server = Server::start(calm()).await;
     let (_, token) = server.token(&[], &[]).await;
     let executor = Executor::builder()
         .endpoints([server.url.clone()])
@@ -357,7 +362,7 @@ async fn a_run_reaches_an_executor_of_the_sdk_and_its_result_comes_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_are_sent_before_hello_is_read() {
-    let server = Server::start(scaled()).await;
+    let server = Server::start(calm()).await;
     let (_, token) = server.token(&[], &[]).await;
     let (frames, queue) = mpsc::channel(16);
     let mut request = Request::new(ReceiverStream::new(queue));
@@ -375,7 +380,7 @@ async fn headers_are_sent_before_hello_is_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_app_that_has_all_its_executors_takes_no_new_one_but_each_it_knows() {
-    let server = Server::start(HubSettings { app_executors_max: 2, ..scaled() }).await;
+    let server = Server::start(HubSettings { app_executors_max: 2, ..calm() }).await;
     let (_, token) = server.token(&[], &[]).await;
     let (_first, _) = server.welcome(&token, hello("one", "p1")).await;
     let (second, _) = server.welcome(&token, hello("two", "p2")).await;
@@ -395,7 +400,7 @@ async fn an_app_that_has_all_its_executors_takes_no_new_one_but_each_it_knows() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hello_is_refused_with_all_its_faults_and_the_right_code() {
-    let server = Server::start(scaled()).await;
+    let server = Server::start(calm()).await;
     let (_, token) = server.token(&["a-*"], &["hel*"]).await;
 
     let last_command_seq = u64::MAX;
@@ -435,7 +440,7 @@ async fn a_hello_is_refused_with_all_its_faults_and_the_right_code() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s01_s02_a_name_is_taken_while_its_process_lives() {
-    let server = Server::start(scaled()).await;
+    let server = Server::start(calm()).await;
     let (_, token) = server.token(&[], &[]).await;
     let (first, _) = server.welcome(&token, hello("a", "process-1")).await;
     let status = server.refusal(&token, hello("a", "process-2")).await;
@@ -455,7 +460,7 @@ async fn s01_s02_a_name_is_taken_while_its_process_lives() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_resumes_and_its_older_stream_is_told_so() {
-    let server = Server::start(scaled()).await;
+    let server = Server::start(calm()).await;
     let (_, token) = server.token(&[], &[]).await;
     let (mut old, first) = server.welcome(&token, hello("a", "process-1")).await;
     let resume_token = first.resume_token.clone();
@@ -476,7 +481,7 @@ async fn a_process_resumes_and_its_older_stream_is_told_so() {
 /// The ids of scheduled runs can be worked out: knowing one must not be enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn x49_an_executor_of_another_app_neither_ends_a_run_nor_takes_it_over() {
-    let server = Server::start(scaled()).await;
+    let server = Server::start(calm()).await;
     let (_, own) = server.token(&[], &[]).await;
     let (_, foreign) = server.token_until("other", &[], &[], None).await;
     let (mut worker, _) = server.welcome(&own, hello("same", "p")).await;
@@ -547,8 +552,10 @@ async fn x49_an_executor_of_another_app_neither_ends_a_run_nor_takes_it_over() {
 /// A token that is renewed while a handler runs costs the run nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c57_an_executor_whose_token_is_renewed_keeps_its_run() {
-    let server = Server::start(scaled()).await;
-    let life = Duration::from_secs(8);
+    let began = SystemClock::new().now();
+    let sessions = ManualClock::new(began);
+    let server = Server::start_by(calm(), sessions.clone()).await;
+    let life = Duration::from_secs(600);
     let (_, first) = server.token_until("app", &[], &[], Some(life)).await;
     let (second_id, second) = server.token(&[], &[]).await;
     let dir = TempDir::new().unwrap();
@@ -574,6 +581,16 @@ async fn c57_an_executor_whose_token_is_renewed_keeps_its_run() {
     }));
     let run = server.send("worker", r#""x""#).await;
     server.until_state(run, RunState::Running).await;
+    // From now on Welcome says that the first token ends in seconds, though it has minutes left: the
+    // executor comes with a new one before that, and as often as it takes.
+    sessions.step_to(began + life - Duration::from_secs(4));
+    let before = server.hub.snapshot(server.app, "worker").unwrap().epoch;
+    assert!(server.hub.disconnect(server.app, "worker", "by a test"));
+    server
+        .until("its return", async || {
+            server.hub.snapshot(server.app, "worker").is_some_and(|live| live.epoch > before)
+        })
+        .await;
     std::fs::write(&file, &second).unwrap();
     let second_id = format!("tokens/{second_id}");
     server
@@ -599,7 +616,7 @@ async fn c57_an_executor_whose_token_is_renewed_keeps_its_run() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_credential_without_the_resume_token_is_another_process() {
-    let server = Server::start(scaled()).await;
+    let server = Server::start(calm()).await;
     let (_, first) = server.token(&[], &[]).await;
     let (_, second) = server.token(&[], &[]).await;
     let (_living, welcome) = server.welcome(&first, hello("a", "process-1")).await;
@@ -614,7 +631,7 @@ async fn another_credential_without_the_resume_token_is_another_process() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn x48_r49_a_megabyte_of_odd_words_is_stored_cut_and_acknowledged_once() {
-    let server = Server::start(scaled()).await;
+    let server = Server::start(calm()).await;
     let (_, token) = server.token(&[], &[]).await;
     let (mut client, _) = server.welcome(&token, hello("a", "process-1")).await;
     let run = server.send("a", "1").await;
@@ -654,7 +671,7 @@ async fn x48_r49_a_megabyte_of_odd_words_is_stored_cut_and_acknowledged_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frame_larger_than_welcome_allows_ends_its_session_with_a_word() {
-    let server = Server::start(scaled()).await;
+    let server = Server::start(calm()).await;
     let (_, token) = server.token(&[], &[]).await;
     let (mut client, welcome) = server.welcome(&token, hello("a", "process-1")).await;
     let max = usize::try_from(welcome.max_frame_bytes).unwrap();
@@ -677,7 +694,7 @@ async fn a_frame_larger_than_welcome_allows_ends_its_session_with_a_word() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hello_with_more_of_handlers_than_is_kept_of_an_executor_is_refused() {
-    let server = Server::start(scaled()).await;
+    let server = Server::start(calm()).await;
     let (_, token) = server.token(&[], &[]).await;
     let offering = |count: usize| Hello {
         handlers: (0..count)
@@ -698,7 +715,8 @@ async fn a_hello_with_more_of_handlers_than_is_kept_of_an_executor_is_refused() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s13_a_revoked_token_closes_its_session() {
-    let server = Server::start(scaled()).await;
+    let token_check_interval = Duration::from_secs(1);
+    let server = Server::start(HubSettings { token_check_interval, ..calm() }).await;
     let (id, token) = server.token(&[], &[]).await;
     let (mut client, _) = server.welcome(&token, hello("a", "process-1")).await;
     client.send(Up::Heartbeat(Heartbeat { seq: 1, free_slots: 2, ..Heartbeat::default() })).await;
@@ -712,7 +730,10 @@ async fn s13_a_revoked_token_closes_its_session() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s09_more_new_sessions_than_the_rate_are_told_when_to_come_back() {
-    let server = Server::start(HubSettings { admit_per_second: 1, ..scaled() }).await;
+    // Time stands still: a second after the first, one more would be welcome.
+    let clock = ManualClock::new(SystemClock::new().now());
+    let settings = HubSettings { admit_per_second: 1, ..calm() };
+    let server = Server::start_by(settings, clock).await;
     let (_, token) = server.token(&[], &[]).await;
     let _first = server.welcome(&token, hello("a", "process-1")).await;
     let status = server.refusal(&token, hello("b", "process-2")).await;
@@ -724,7 +745,12 @@ async fn s09_more_new_sessions_than_the_rate_are_told_when_to_come_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r34_silence_ends_a_session_with_a_frame_and_goodbye_ends_it_cleanly() {
-    let server = Server::start(scaled()).await;
+    let settings = HubSettings {
+        heartbeat_interval: Duration::from_secs(1),
+        heartbeat_timeout: Duration::from_secs(3),
+        ..calm()
+    };
+    let server = Server::start(settings).await;
     let (_, token) = server.token(&[], &[]).await;
     let (mut silent, _) = server.welcome(&token, hello("silent", "process-1")).await;
     let (mut polite, _) = server.welcome(&token, hello("polite", "process-2")).await;
@@ -745,7 +771,7 @@ async fn r34_silence_ends_a_session_with_a_frame_and_goodbye_ends_it_cleanly() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r36_an_executor_that_reconnects_keeps_its_run_and_its_result_counts_once() {
-    let server = Server::start(scaled()).await;
+    let server = Server::start(calm()).await;
     let (_, token) = server.token(&[], &[]).await;
     let (go, gone) = tokio::sync::watch::channel(false);
     let executor = Executor::builder()
