@@ -118,8 +118,8 @@ fn a_file_named_in_the_environment_is_read() {
 #[test]
 fn s05_silent_connections_do_not_keep_a_server_from_ending() {
     let dir = tempfile::tempdir().expect("a directory");
-    let grace = Duration::from_secs(10);
-    let (mut process, address) = start(dir.path(), &["--set", "timings.shutdown_grace=10s"]);
+    let grace = Duration::from_secs(30);
+    let (mut process, address) = start(dir.path(), &["--set", "timings.shutdown_grace=30s"]);
     let _silent = TcpStream::connect(&address).expect("it listens");
     let mut halfway = TcpStream::connect(&address).expect("it listens");
     halfway.write_all(b"POST /clawjob.v1.JobService/ListJobs HTTP/1.1\r\n").expect("sent");

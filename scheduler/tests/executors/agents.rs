@@ -100,7 +100,9 @@ async fn x29_r41_an_agent_without_an_open_port_registers_runs_shows_its_log_and_
 #[tokio::test(flavor = "multi_thread")]
 async fn r34_r36_an_agent_that_is_cut_off_is_seen_and_comes_back_with_its_run() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut fleet = Fleet::start(dir.path(), &[]).await;
+    // It is suspect for as long as this before it is offline: long enough to be seen.
+    let timeout = ["--set", "timings.heartbeat_timeout=5s"];
+    let mut fleet = Fleet::start(dir.path(), &timeout).await;
     let relay = Relay::to(&fleet.node.url()).await;
     let (count, go) = (dir.path().join("count"), dir.path().join("go"));
     let script = format!(
@@ -114,7 +116,7 @@ async fn r34_r36_an_agent_that_is_cut_off_is_seen_and_comes_back_with_its_run() 
     let run = fleet.trigger(&job).await;
     fleet.until(&run, RunState::Running).await;
     relay.cut();
-    // Neither end is told; the server's heartbeat timeout is 1.5 s here.
+    // Neither end is told.
     fleet.until_executor("far", State::Suspect).await;
     fleet.until_executor("far", State::Offline).await;
     assert_eq!(fleet.run(&run).await.state(), RunState::Running, "a lost contact is no end");
