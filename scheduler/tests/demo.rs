@@ -20,7 +20,7 @@ use serde_json::Value;
 /// The demo's slowest story, a third attempt after 30 s, with a margin for a busy machine.
 const STORY: Duration = Duration::from_secs(120);
 /// Ctrl-C must have ended all within this time.
-const END: Duration = Duration::from_secs(15);
+const END: Duration = Duration::from_secs(60);
 
 #[test]
 fn the_demo_tells_the_truth_and_ends_cleanly() {
@@ -49,7 +49,7 @@ fn the_demo_tells_the_truth_and_ends_cleanly() {
     }
     let table = sh(dir.path(), &list);
     assert!(table.contains("risky"), "{table}");
-    same_states(&mut demo, &runs(&url, &data));
+    same_states(&mut demo, &url, &data);
 
     let group = demo.pid();
     demo.signal(Signal::SIGINT);
@@ -128,24 +128,43 @@ fn runs(url: &str, data: &Path) -> Vec<Value> {
     listed["runs"].as_array().expect("runs").clone()
 }
 
-/// Each ended run on the terminal is in the list with the same state, and the other way round.
-fn same_states(demo: &mut Process, runs: &[Value]) {
+/// Each ended run of the list comes to the terminal with the same state, and each that was there before
+/// is in the list.
+fn same_states(demo: &mut Process, url: &str, data: &Path) {
+    let said = demo.said().to_vec();
+    let runs = runs(url, data);
     for (job, state, attempt) in
-        [("hello", "SUCCEEDED", 1), ("sleepy", "TIMED_OUT", 1), ("risky", "SUCCEEDED", 3)]
+        [("hello", "SUCCEEDED", "1"), ("sleepy", "TIMED_OUT", "1"), ("risky", "SUCCEEDED", "3")]
     {
         let name = format!("apps/demo/jobs/{job}");
-        let ended: Vec<&Value> =
-            runs.iter().filter(|run| run["job"] == name && !run["endTime"].is_null()).collect();
+        // On a busy machine a run may come too late, and is skipped.
+        let ended: Vec<&Value> = runs
+            .iter()
+            .filter(|run| run["job"] == name && !run["endTime"].is_null())
+            .filter(|run| run["state"] != "RUN_STATE_SKIPPED")
+            .collect();
         assert!(!ended.is_empty(), "{job} in {runs:?}");
         for run in &ended {
             assert_eq!(run["state"], format!("RUN_STATE_{state}"), "{run}");
-            assert_eq!(run["attempt"], attempt, "{run}");
+            assert_eq!(run["attempt"].to_string(), attempt, "{run}");
+            let at = end_of(run);
+            demo.line_where(&format!("{at} {job} {state}"), STORY, |line| {
+                line.starts_with(&at) && words(line) == Some((job, state, attempt))
+            });
         }
-        let said = demo.said().iter().filter(|line| {
-            words(line).is_some_and(|(of, state, _)| of == job && state != "RETRY_WAIT")
-        });
-        // A run may end between the two looks.
-        let said = said.count();
-        assert!(said.abs_diff(ended.len()) <= 1, "{job}: {said} lines, {} listed", ended.len());
+        for line in &said {
+            let Some((of, as_what, _)) = words(line) else { continue };
+            if of == job && !["RETRY_WAIT", "SKIPPED"].contains(&as_what) {
+                let is_listed = ended.iter().any(|run| line.starts_with(&end_of(run)));
+                assert!(is_listed && as_what == state, "{line:?} in {ended:?}");
+            }
+        }
     }
+}
+
+/// When a run ended, as the demo shows it.
+fn end_of(run: &Value) -> String {
+    let end = run["endTime"].as_str().expect("it has ended");
+    let end = chrono::DateTime::parse_from_rfc3339(end).expect("a time");
+    end.with_timezone(&chrono::Local).format("%H:%M:%S").to_string()
 }
