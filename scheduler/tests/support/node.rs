@@ -5,7 +5,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    net::TcpListener,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -14,6 +14,7 @@ use std::{
 use clawjob_proto::v1::{
     CreateTokenRequest, Grant, Role, Token, identity_service_client::IdentityServiceClient,
 };
+use tokio::net::TcpSocket;
 use tonic::{Request, service::Interceptor, transport::Channel};
 
 /// A scheduler must be up within this time, on a busy machine too.
@@ -23,6 +24,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Node {
     child: Child,
     port: u16,
+    /// Keeps the port, also while the process is away.
+    _reserved: TcpSocket,
     dir: PathBuf,
     args: Vec<String>,
 }
@@ -45,10 +48,10 @@ pub type Authorized = tonic::service::interceptor::InterceptedService<Channel, B
 impl Node {
     /// Starts a scheduler with its data in `dir`; `args` go after `clawjob server`.
     pub fn start(dir: &Path, args: &[&str]) -> Self {
-        let port = free_port();
+        let (reserved, port) = reserve();
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let child = spawn(dir, port, &args);
-        Self { child, port, dir: dir.to_path_buf(), args }
+        Self { child, port, _reserved: reserved, dir: dir.to_path_buf(), args }
     }
 
     /// Kills it as the kernel would, without a word.
@@ -139,7 +142,12 @@ fn spawn(dir: &Path, port: u16, args: &[String]) -> Child {
     child
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it is bound").port()
+/// A free port that nobody is given as long as the socket lives. Who asks for just this one may listen
+/// on it, since both allow the address to be used again and the socket itself never listens.
+fn reserve() -> (TcpSocket, u16) {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_reuseaddr(true).expect("set");
+    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+    let port = socket.local_addr().expect("it is bound").port();
+    (socket, port)
 }

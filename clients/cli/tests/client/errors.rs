@@ -5,7 +5,10 @@ use std::time::Duration;
 use tonic::{Code, Status, transport::Identity};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::{fake::Fake, harness::Session};
+use crate::{
+    fake::Fake,
+    harness::{Session, nobody},
+};
 
 #[tokio::test]
 async fn a_missing_job_exits_3_with_reason_request_id_and_remedy() {
@@ -79,9 +82,7 @@ async fn wrong_usage_exits_2_without_a_call() {
 
 #[tokio::test]
 async fn no_server_exits_5_and_names_the_url() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    let (_socket, url) = nobody();
     let done = Session::new(&url).run(&["jobs", "list"]).await;
     assert_eq!(done.exit, 5);
     assert!(done.err.contains(&url) && done.err.contains("clawjob dev"), "{}", done.err);
@@ -127,9 +128,7 @@ async fn a_delete_whose_answer_never_came_is_sent_once_and_says_so() {
 
 #[tokio::test]
 async fn the_next_endpoint_is_tried_when_one_is_gone_or_unavailable() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let gone = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    let (_socket, gone) = nobody();
     let (draining, second) = Fake::start().await;
     let (healthy, third) = Fake::start().await;
     draining.state().failures.push_back(Status::unavailable("draining"));

@@ -8,6 +8,7 @@ use std::{
 
 use clap::Parser;
 use clawjob_cli::{ClientArgs, ClientCommand, Terminal, run_in};
+use tokio::net::TcpSocket;
 
 /// The binary's parser, as far as the client commands go.
 #[derive(Parser)]
@@ -17,6 +18,14 @@ pub(crate) struct Cli {
     args: ClientArgs,
     #[command(subcommand)]
     command: ClientCommand,
+}
+
+/// A URL at which nobody listens, nor can as long as the socket lives.
+pub(crate) fn nobody() -> (TcpSocket, String) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
+    (socket, url)
 }
 
 /// What a command did.

@@ -6,7 +6,10 @@ use clawjob_proto::v1::{
 };
 use tonic::Status;
 
-use crate::{fake::Fake, harness::Session};
+use crate::{
+    fake::Fake,
+    harness::{Session, nobody},
+};
 
 const RUN: &str = "apps/demo/runs/R1";
 
@@ -183,9 +186,7 @@ async fn records_that_were_dropped_are_told_of_with_those_that_were_kept() {
 
 #[tokio::test]
 async fn a_watch_that_never_began_exits_5() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    let (_socket, url) = nobody();
     assert_eq!(Session::new(url).run(&["runs", "watch"]).await.exit, 5);
 }
 
