@@ -15,6 +15,8 @@ use crate::server::Schema;
 
 /// Days over which the runs are spread, up to [`base`].
 pub(crate) const DAYS: i64 = 30;
+/// Whatever is kept for so long stays, the days of the real present too.
+pub(crate) const FOREVER_DAYS: u64 = 100 * 365;
 /// Jobs, in apps of a hundred.
 const JOBS: i64 = 2_000;
 /// Days that one look of the upkeep makes.
@@ -24,10 +26,10 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Runs written by one statement.
 const STEP: i64 = 500_000;
 
-/// The present of the runs: noon of a day to come, so that no day of the real present is among
+/// The present of the runs: noon of a day far ahead, so that no day of the real present is among
 /// theirs.
 pub(crate) fn base() -> DateTime<Utc> {
-    DateTime::from_timestamp(1_800_014_400, 0).expect("in range")
+    DateTime::from_timestamp(4_000_017_600, 0).expect("in range")
 }
 
 /// The instant so many days from [`base`].
@@ -53,7 +55,7 @@ pub(crate) struct Filled {
 /// Writes the runs: one in ten is the big job's; of a thousand 50 were skipped and 2 failed, one in
 /// ten thousand was lost, none was canceled. The quiet job's went well.
 pub(crate) async fn fill(schema: &Schema, store: &dyn Store, runs: i64) -> Filled {
-    let forever = Duration::from_secs(3650 * 86_400);
+    let forever = Duration::from_secs(FOREVER_DAYS * 86_400);
     for days in (0..=DAYS + 1).step_by(DAYS_MADE) {
         let keep = Retention { runs: forever, logs: forever };
         store.prune(&keep, day(-days)).await.expect("days are made");
