@@ -98,6 +98,9 @@ pub async fn run(settings: &Settings) -> Result<Outcome> {
     let planned = jobs::all(settings.pulses, from, until);
     let made = planned.iter().map(|planned| (planned.id.clone(), planned.job.clone()));
     cluster.admins[0].create_jobs(APP, made).await?;
+    if now_us() >= from {
+        bail!("the jobs were made after their first fire time: nothing can be said of that");
+    }
     let witness = Witness::default();
     let watching = witness.start(cluster.admins.clone());
     let by_hand = tokio::spawn(start_by_hand(cluster.admins.clone(), until));

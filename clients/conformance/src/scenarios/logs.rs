@@ -99,8 +99,8 @@ async fn c46_log_flood_does_not_delay_result(subject: Subject) {
 
 async fn c47_progress_coalesced(subject: Subject) {
     let (_fake, _program, mut session) = open(&subject).await;
-    session.begin(command("R1", "progress", r#"{"count":2000}"#)).await;
     let (start, mut told) = (Instant::now(), 0);
+    session.begin(command("R1", "progress", r#"{"count":2000}"#)).await;
     loop {
         let progress = session.progress().await;
         told += 1;

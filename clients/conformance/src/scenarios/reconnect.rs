@@ -133,7 +133,8 @@ async fn c37_half_open_detected(subject: Subject) {
     let way = Relay::to(fake.addr()).await;
     let _program = subject.dialing(way.url()).start();
     let mut before = fake.accept().await;
-    let timeout = Some(ms(1_500));
+    // Long enough for the run to begin on a busy machine.
+    let timeout = Some(ms(5_000));
     let impatient = || Welcome { heartbeat_timeout: timeout, ..welcome() };
     before.send(Down::Welcome(impatient())).await;
     before.begin(RunCommand { command_seq: 4, ..command("R1", "sleep", ENDLESS) }).await;
