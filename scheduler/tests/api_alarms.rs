@@ -54,7 +54,7 @@ async fn alarms_with(smtp_port: u16) -> Alarms {
     let channels = ChannelSettings {
         smtp: Some(smtp),
         run_url: Some("https://jobs.example.com/{app}/{job}/{run}".to_owned()),
-        timeout: Duration::from_secs(5),
+        timeout: Duration::from_secs(30),
     };
     let settings = ApiSettings { channels, ..ApiSettings::default() };
     let store = world.store.clone();

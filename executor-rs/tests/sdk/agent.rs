@@ -196,7 +196,8 @@ async fn urls_of_the_list_are_called_and_their_status_decides() {
     let mut fake = Fake::start().await;
     let section = format!(
         "http:\n  targets:\n    web:\n      url: {url}/jobs/\n      methods: [GET, POST]\n      \
-         headers: {{x-key: s3cret}}\n      timeout_s: 1\n"
+         headers: {{x-key: s3cret}}\n      timeout_s: 60\n    hasty:\n      url: {url}/jobs/\n      \
+         methods: [GET]\n      timeout_s: 1\n"
     );
     let _running = start(&fake, &section).await;
     let mut session = fake.open().await;
@@ -213,15 +214,15 @@ async fn urls_of_the_list_are_called_and_their_status_decides() {
         serde_json::from_slice(&session.result().await.output.unwrap().data).unwrap();
     assert_eq!(output["body"].as_str().unwrap().len(), 64 * 1024);
     assert_eq!(output["body_truncated"], true);
-    for (path, method, code) in [
-        ("busy", "GET", "HTTP_429"),
-        ("nowhere", "GET", "HTTP_404"),
-        ("away", "GET", "HTTP_302"),
-        ("slow", "GET", "HTTP_TIMEOUT"),
-        ("../admin", "GET", "URL_NOT_ALLOWED"),
-        ("ok", "DELETE", "METHOD_NOT_ALLOWED"),
+    for (target, path, method, code) in [
+        ("web", "busy", "GET", "HTTP_429"),
+        ("web", "nowhere", "GET", "HTTP_404"),
+        ("web", "away", "GET", "HTTP_302"),
+        ("hasty", "slow", "GET", "HTTP_TIMEOUT"),
+        ("web", "../admin", "GET", "URL_NOT_ALLOWED"),
+        ("web", "ok", "DELETE", "METHOD_NOT_ALLOWED"),
     ] {
-        let params = format!(r#"{{"target":"web","path":"{path}","method":"{method}"}}"#);
+        let params = format!(r#"{{"target":"{target}","path":"{path}","method":"{method}"}}"#);
         session.begin(command(code, "http", &params)).await;
         let failure = session.result().await.failure.unwrap();
         assert_eq!(failure.code, code, "{}", failure.message);

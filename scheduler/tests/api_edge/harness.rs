@@ -36,7 +36,7 @@ use tonic::{
 use crate::wire::{BytesCodec, bearing};
 
 /// Longest wait for anything that should happen.
-pub const SOON: Duration = Duration::from_secs(20);
+pub const SOON: Duration = Duration::from_secs(60);
 
 pub struct Server {
     pub url: String,
@@ -210,7 +210,10 @@ impl Server {
         let answer = if method.is_client_streaming() {
             let frames = tokio_stream::once(bytes);
             let stream = grpc.streaming(bearing(token, frames), path, BytesCodec).await?;
-            return first(stream.into_inner()).await.map(|_| Value::Null);
+            // A session says at once whether it is welcome.
+            let mut answers = stream.into_inner();
+            let answer = tokio::time::timeout(SOON, answers.message()).await;
+            return answer.expect("answers in time").map(|_| Value::Null);
         } else if streaming {
             let stream = grpc.server_streaming(bearing(token, bytes), path, BytesCodec).await?;
             match first(stream.into_inner()).await? {
@@ -241,7 +244,8 @@ impl Server {
     }
 }
 
-/// The first message, or the error in its place; a stream that says nothing for now is `None`.
+/// The first message of a stream that may rightly say nothing for now, which is `None`; or the error
+/// in its place.
 async fn first(mut stream: tonic::Streaming<Bytes>) -> Result<Option<Bytes>, Status> {
     const QUIET: Duration = Duration::from_millis(300);
     tokio::time::timeout(QUIET, stream.message()).await.unwrap_or(Ok(None))

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     browser::{Browser, HOME, OTHER, password, person, server},
-    harness::Server,
+    harness::{SOON, Server},
 };
 
 fn admin() -> Value {
@@ -158,20 +158,22 @@ async fn a_browser_s_stream_comes_line_by_line_with_a_word_each_15_seconds() {
     let server = server().await;
     let ann = person(&server, "ann", admin()).await;
     server.app("a").await;
-    let mut watch =
-        open(&server, &ann, "RunService/WatchRuns", json!({ "parent": "apps/-" })).await;
+    let watch = open(&server, &ann, "RunService/WatchRuns", json!({ "parent": "apps/-" })).await;
     assert_eq!(watch.headers()["content-type"], "application/x-ndjson");
     assert_eq!(watch.headers()["cache-control"], "no-store");
     assert_eq!(watch.headers()["x-accel-buffering"], "no");
     assert_eq!(watch.headers()["x-content-type-options"], "nosniff");
+    let mut lines = Lines { stream: watch, text: String::new() };
+    let first = tokio::time::timeout(SOON, lines.hear()).await;
+    first.expect("the first line comes while time stands still");
     for _ in 0..3 {
-        let line = next_line(&server, &mut watch).await;
+        let line = lines.next(&server).await;
         assert_eq!(line["type"], "TYPE_BOOKMARK", "{line}");
         assert!(line["resumeToken"].is_string());
     }
     ann.post(&server, "IdentityService/Logout", json!({})).await.ok();
-    for _ in 0..10 {
-        let line = next_line(&server, &mut watch).await;
+    for _ in 0..100 {
+        let line = lines.next(&server).await;
         if !line["error"].is_null() {
             assert_eq!(line["error"]["code"], "unauthenticated", "it ends with its sign-in");
             return;
@@ -187,19 +189,33 @@ async fn open(server: &Server, who: &Browser, path: &str, json: Value) -> reqwes
     request.send().await.expect("answers")
 }
 
-/// The next line, with the time moved on until there is one: it comes at once, in a piece of its own.
-async fn next_line(server: &Server, stream: &mut reqwest::Response) -> Value {
-    const LOOKS: u32 = 300;
-    for _ in 0..LOOKS {
-        let Ok(chunk) = tokio::time::timeout(Duration::from_millis(100), stream.chunk()).await
-        else {
-            server.clock.advance(BOOKMARK_INTERVAL / 2);
-            continue;
-        };
-        let chunk = chunk.expect("no break").expect("more");
-        let text = std::str::from_utf8(&chunk).expect("text");
-        assert!(text.ends_with('\n') && text.matches('\n').count() == 1, "{text:?}");
-        return serde_json::from_str(text).expect("JSON");
+/// The lines of a stream.
+struct Lines {
+    stream: reqwest::Response,
+    /// What has come of those that nobody took yet.
+    text: String,
+}
+
+impl Lines {
+    /// Waits for the next piece of the stream.
+    async fn hear(&mut self) {
+        let piece = self.stream.chunk().await.expect("no break").expect("more");
+        self.text.push_str(std::str::from_utf8(&piece).expect("text"));
     }
-    panic!("no line comes");
+
+    /// The next line, with the time moved on until there is one.
+    async fn next(&mut self, server: &Server) -> Value {
+        const LOOKS: u32 = 300;
+        for _ in 0..LOOKS {
+            if let Some((line, rest)) = self.text.split_once('\n') {
+                let line = serde_json::from_str(line).expect("JSON");
+                self.text = rest.to_owned();
+                return line;
+            }
+            if tokio::time::timeout(Duration::from_millis(100), self.hear()).await.is_err() {
+                server.clock.advance(BOOKMARK_INTERVAL / 2);
+            }
+        }
+        panic!("no line comes");
+    }
 }

@@ -26,8 +26,8 @@ use crate::{
 const NOON: &str = "2026-06-10T12:00:00Z";
 /// A target that answers is waited for so long, in real time, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// One that hangs is waited for so long.
-const LITTLE_PATIENCE: Duration = Duration::from_secs(2);
+/// The same where one that hangs is waited for, too.
+const LITTLE_PATIENCE: Duration = Duration::from_secs(10);
 
 fn hook(receiver: &WebReceiver) -> Channel {
     Channel::Webhook(Webhook { url: receiver.url.clone(), ..Webhook::default() })
