@@ -4,11 +4,11 @@
 //! it as what it has become: sent, or waiting. Until then it is *unwritten*. The owner's tick that
 //! takes a fire time writes its run too: between two ticks every run here has a row.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Board, DueStep, Inner, Live, moment::Moment, runs::Stage};
+use super::{Board, DueStep, Inner, Live, moment::Moment};
 use crate::{
     model::{
         ids::{JobId, PartitionId, RunId},
@@ -55,20 +55,17 @@ impl Board {
     /// in the way of another one of their job: whoever judges them asks the store.
     pub fn unwritten_judged(&self, step: &DueStep) -> Vec<NewRun> {
         let inner = self.inner.lock();
-        let refused = step.conflicts.iter().map(|(run, _)| run);
-        let refused = refused.chain(step.crowded.iter().map(|(run, _)| run));
-        let refused: HashSet<JobId> =
-            refused.filter_map(|run| Some(inner.runs.get(run)?.run.job)).collect();
-        let judged = inner.unwritten.iter().filter(|id| {
-            inner.runs.get(id).is_some_and(|live| {
-                let job = &live.run.job;
-                let held =
-                    inner.jobs.get(*job).is_some_and(|entry| !entry.work().pending.is_empty());
-                let apart = !matches!(live.stage, Stage::Future | Stage::Waiting);
-                apart || held || refused.contains(job)
-            })
-        });
-        judged.filter_map(|id| inner.new_run(*id)).collect()
+        let refused = step.conflicts.iter().map(|(run, _)| *run);
+        let refused = refused.chain(step.crowded.iter().map(|(run, _)| *run));
+        let apart = step.apart.iter().copied();
+        let mut judged: BTreeSet<RunId> = refused.chain(apart).collect();
+        let jobs: HashSet<JobId> =
+            judged.iter().filter_map(|run| Some(inner.runs.get(run)?.run.job)).collect();
+        for work in jobs.into_iter().filter_map(|job| Some(inner.jobs.get(job)?.work())) {
+            judged.extend(work.admitted.iter().chain(&work.pending));
+        }
+        let unwritten = judged.intersection(&inner.unwritten);
+        unwritten.filter_map(|id| inner.new_run(*id)).collect()
     }
 
     /// The runs as they are to be made, in the given order; none for one that is not known.

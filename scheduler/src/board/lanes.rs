@@ -103,6 +103,11 @@ impl Board {
         heads
     }
 
+    /// How many runs wait in a lane.
+    pub fn waiting_in(&self, key: &LaneKey) -> usize {
+        self.inner.lock().lanes.get(key).map_or(0, |lane| lane.waiting.len())
+    }
+
     /// Runs of a lane whose shown reason for waiting is another one than `why`: at most `max`.
     /// They are taken to show it from now on.
     pub fn unexplained(&self, key: &LaneKey, why: &str, max: usize) -> Vec<RunId> {
@@ -161,14 +166,12 @@ impl Inner {
     /// Lets a run that may be sent wait for an executor.
     pub(super) fn enter_lane(&mut self, id: RunId) {
         let Some((key, place)) = self.place_of(id) else { return };
-        let entered = match self.lanes.get_mut(&key) {
-            Some(lane) => lane.waiting.insert(place),
-            None => {
-                let lane = Lane { waiting: BTreeSet::from([place]) };
-                self.lanes.insert(Arc::new(key), lane);
-                true
-            }
-        };
+        let known = self.lanes.get_key_value(&key).map(|(key, _)| key.clone());
+        let key = known.unwrap_or_else(|| Arc::new(key));
+        let entered = self.lanes.entry(key.clone()).or_default().waiting.insert(place);
+        if let Some(live) = self.runs.get_mut(&id) {
+            live.lane = Some(key);
+        }
         if entered {
             self.count_waiting(id, |waiting| waiting + 1);
         }
@@ -176,7 +179,9 @@ impl Inner {
 
     /// Takes it out again.
     pub(super) fn leave_lane(&mut self, id: RunId) {
-        let Some((key, place)) = self.place_of(id) else { return };
+        let Some(live) = self.runs.get_mut(&id) else { return };
+        let Some(key) = live.lane.take() else { return };
+        let place = (live.place(), id);
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         let left = lane.waiting.remove(&place);
         if lane.waiting.is_empty() {
@@ -211,7 +216,7 @@ impl Inner {
         Some((key, (live.place(), id)))
     }
 
-    /// What the route of a run asks for. Its job's name never changes, so the lane is found again.
+    /// What the route of a run asks for.
     fn demand(&self, live: &Live) -> Demand {
         let placement = &live.spec.placement;
         match placement.route {

@@ -8,7 +8,7 @@ use std::{
 
 use chrono::{DateTime, Utc};
 
-use super::{Board, Inner, Specs};
+use super::{Board, Inner, LaneKey, Specs};
 use crate::model::{
     ids::{AppId, AttemptRef, JobId, RunId},
     job::{JobName, JobSpec, MisfirePolicy},
@@ -23,6 +23,8 @@ pub struct Live {
     /// The spec of the revision it was planned with.
     pub spec: Arc<JobSpec>,
     pub(super) stage: Stage,
+    /// The lane in which it waits.
+    pub(super) lane: Option<Arc<LaneKey>>,
     /// Since when the attempt has been waiting for an executor: its first due time, whoever sent it
     /// back meanwhile.
     queued_at: DateTime<Utc>,
@@ -107,6 +109,8 @@ pub struct DueStep {
     /// Not let in because as many runs of the job wait as may, beside each how many that is: some
     /// of those may be sent yet.
     pub crowded: Vec<(RunId, u32)>,
+    /// Kept back, or to be split.
+    pub(super) apart: Vec<RunId>,
     /// More are due.
     pub more: bool,
 }
@@ -150,6 +154,10 @@ impl Board {
                     inner.behind.insert(live.run.partition);
                 }
                 inner.admit(id, &mut step);
+                let stage = inner.runs.get(&id).map(|live| live.stage);
+                if !matches!(stage, Some(Stage::Future | Stage::Waiting)) {
+                    step.apart.push(id);
+                }
             }
         }
         step
@@ -371,7 +379,7 @@ impl Inner {
             }
         }
         self.note_parent(&run);
-        self.insert_live(Live { run, spec, stage, queued_at, made_up: false });
+        self.insert_live(Live { run, spec, stage, lane: None, queued_at, made_up: false });
     }
 
     /// A run that was just made.
@@ -380,7 +388,7 @@ impl Inner {
             self.deadlines.push(Reverse((run.due_at + timeout, run.id, 0)));
         }
         let (stage, queued_at) = (Stage::Future, run.waits_since());
-        self.insert_live(Live { run, spec, stage, queued_at, made_up: false });
+        self.insert_live(Live { run, spec, stage, lane: None, queued_at, made_up: false });
     }
 
     fn insert_live(&mut self, live: Live) {

@@ -35,6 +35,8 @@ use permits::Permits;
 const DISPATCH_STEPS_MAX: usize = 16;
 /// Fire times that one tick takes, which as many statements can send.
 const FIRES_MAX: usize = DISPATCH_STEPS_MAX * OWNER_BATCH_MAX;
+/// Fire times that one tick takes however much waits: some may be of jobs whose executors are idle.
+const FIRES_MIN: usize = OWNER_BATCH_MAX;
 
 /// Sends what is due.
 pub struct Dispatcher {
@@ -110,7 +112,11 @@ impl Dispatcher {
     /// The store's; after any, the partitions must be taken anew.
     pub async fn tick(&self, now: DateTime<Utc>) -> Result<bool> {
         self.return_permits().await;
-        let mut more = self.board.fall_due(now, FIRES_MAX);
+        // What waits already goes first. A fire time is left where it is until it can be sent in this
+        // tick: written as waiting it would cost a second statement, and so would all that come after.
+        let waiting = place::sendable(&self.board, &self.reach, now);
+        let fires = FIRES_MAX.saturating_sub(waiting).max(FIRES_MIN);
+        let mut more = self.board.fall_due(now, fires);
         let crowded = self.take_due(now).await?;
         more |= self.replace(now).await?;
         self.split(now).await?;

@@ -53,6 +53,14 @@ struct OpenLane {
     candidates: Vec<Candidate>,
 }
 
+impl OpenLane {
+    /// How many of its runs can be sent at most.
+    fn most(&self, rooms: &HashMap<AppId, Option<AppRoom>>) -> usize {
+        let free: u32 = self.candidates.iter().map(|candidate| candidate.free).sum();
+        free.min(allowed(rooms, &self.key)) as usize
+    }
+}
+
 /// What is left of a lane's executors: less with every run that is placed, also in other lanes.
 struct Left<'a> {
     key: &'a LaneKey,
@@ -72,13 +80,8 @@ pub(super) fn place(
     let mut rooms = HashMap::new();
     let lanes = open_lanes(board, reach, &mut rooms, now);
     let mut left: Vec<Left<'_>> = lanes.iter().map(Left::of).collect();
-    let wanted: Vec<(Arc<LaneKey>, usize)> = lanes
-        .iter()
-        .map(|lane| {
-            let free: u32 = lane.candidates.iter().map(|c| c.free).sum();
-            (lane.key.clone(), free.min(allowed(&rooms, &lane.key)) as usize)
-        })
-        .collect();
+    let wanted: Vec<(Arc<LaneKey>, usize)> =
+        lanes.iter().map(|lane| (lane.key.clone(), lane.most(&rooms))).collect();
     let mut by_app: HashMap<AppId, Vec<usize>> = HashMap::new();
     for (index, lane) in lanes.iter().enumerate() {
         by_app.entry(lane.key.app).or_default().push(index);
@@ -115,6 +118,13 @@ pub(super) fn place(
     }
     let (runs, cursors) = (reserve(reach, runs, now), cursors.into_iter().collect());
     Placement { runs, cursors, unread }
+}
+
+/// How many of the runs that wait can be sent: about, where lanes share executors.
+pub(super) fn sendable(board: &Board, reach: &Reach, now: DateTime<Utc>) -> usize {
+    let mut rooms = HashMap::new();
+    let lanes = open_lanes(board, reach, &mut rooms, now);
+    lanes.iter().map(|lane| lane.most(&rooms).min(board.waiting_in(&lane.key))).sum()
 }
 
 /// The jobs whose turn is asked for and not known, each once.
