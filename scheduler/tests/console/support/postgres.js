@@ -2,11 +2,12 @@
 // CLAWJOB_TEST_POSTGRES names, else a private one.
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
+import { createServer } from "node:net";
 import { createInterface } from "node:readline";
-import { freePort } from "./scheduler.js";
 
 const KEEPER = new URL("../../support/postgres.sh", import.meta.url);
 const HOME = "/usr/lib/postgresql";
+const TRIES = 3;
 
 /** The directory with the newest server's programs. */
 function binaries() {
@@ -23,7 +24,25 @@ function binaries() {
  */
 export async function postgres() {
   const server = process.env.CLAWJOB_TEST_POSTGRES;
-  return server ? schemaOf(server) : start(binaries(), await freePort());
+  if (server) return schemaOf(server);
+  for (let tried = 1; ; tried += 1) {
+    try {
+      return await start(binaries(), await freePort());
+    } catch (error) {
+      // Another process may have taken the port before Postgres did.
+      if (tried === TRIES) throw error;
+    }
+  }
+}
+
+/** A port that nobody listens on. @returns {Promise<number>} */
+function freePort() {
+  return new Promise((give) => {
+    const server = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
+      server.close(() => give(port));
+    });
+  });
 }
 
 /** @param {string} server */

@@ -1,7 +1,6 @@
 // Real processes: a scheduler with its demo executor, and agents.
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -32,16 +31,6 @@ export async function until(look, what) {
   }
 }
 
-/** A port that nobody listens on. @returns {Promise<number>} */
-export function freePort() {
-  return new Promise((give) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
-      server.close(() => give(port));
-    });
-  });
-}
-
 /**
  * Starts a process, and waits for a line that says it is up.
  * @param {string[]} args
@@ -52,12 +41,13 @@ async function start(args, ready) {
   const child = spawn(BINARY, args, { env: CLEAN, stdio: ["ignore", "pipe", "pipe"] });
   /** @type {string[]} */
   const said = [];
+  /** @type {Promise<string>} */
   const up = new Promise((go, fail) => {
     /** @param {string} line */
     const hear = (line) => {
       said.push(line);
       if (said.length > 500) said.shift();
-      if (ready?.test(line)) go(undefined);
+      if (ready?.test(line)) go(line);
     };
     createInterface({ input: child.stdout }).on("line", hear);
     createInterface({ input: child.stderr }).on("line", hear);
@@ -68,10 +58,12 @@ async function start(args, ready) {
       PATIENCE_MS).unref();
   });
   up.catch(() => {});
-  if (ready) await up;
+  const line = ready ? await up : "";
   const ended = new Promise((go) => child.on("exit", go));
   return {
     child,
+    /** The line that said it is up. */
+    line,
     said,
     /** @param {NodeJS.Signals} [signal] */
     stop: async (signal = "SIGTERM") => {
@@ -90,13 +82,13 @@ export class Scheduler {
     const made = new Scheduler();
     made.args = [kind, ...args];
     made.dir = mkdtempSync(join(tmpdir(), "clawjob-console-"));
-    made.port = await freePort();
     await made.up();
     return made;
   }
 
   /** @type {string[]} */ args = [];
   dir = "";
+  /** The first start takes one that is free, later ones the same. */
   port = 0;
   token = "";
   /** @type {Awaited<ReturnType<typeof start>> | undefined} */ process;
@@ -104,7 +96,8 @@ export class Scheduler {
 
   async up() {
     const place = ["--data-dir", join(this.dir, "data"), "--listen", `127.0.0.1:${this.port}`];
-    this.process = await start([...this.args, ...place], /^listening on /);
+    this.process = await start([...this.args, ...place], /^listening on http/);
+    this.port = Number(new URL(this.process.line.replace("listening on ", "")).port);
     // The first of those that share a database has one for all.
     const token = join(this.dir, "data", "admin.token");
     if (existsSync(token)) this.token = readFileSync(token, "utf8").trim();
