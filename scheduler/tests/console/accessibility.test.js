@@ -21,7 +21,7 @@ async function shortcomings(page, at) {
 }
 
 test("pages pass by contrast, names, outline and reach, in both themes", async () => {
-  const run = await here.scheduler.runOf("apps/demo/jobs/risky");
+  const run = await here.scheduler.riskyRun();
   const pages = [...PAGES, `/runs/demo/${run.name.split("/").pop()}`];
   await Promise.all(/** @type {const} */ (["light", "dark"]).map(async (theme) => {
     const { page, close } = await here.open({ theme });

@@ -83,7 +83,7 @@ test("a failed run is found, says why, and is run again with other params", asyn
 });
 
 test("attempts are shown against time, each with its log", async () => {
-  const risky = await here.scheduler.runOf("apps/demo/jobs/risky");
+  const risky = await here.scheduler.riskyRun();
   const { page, close } = await here.open({ at: `/runs/demo/${risky.name.split("/").pop()}` });
   await until(async () => (await page.locator(".bars .bar-name").count()) === 3, "three bars");
   await page.locator(".happenings", { hasText: "attempt 2 ended: failed OUT_OF_LUCK" }).waitFor();

@@ -205,6 +205,17 @@ export class Scheduler {
     }, `the end of a run of ${name}`);
   }
 
+  /**
+   * A run of the demo's handler that fails twice, when it has ended. The demo's own job starts by
+   * itself, and skips a run that is asked for meanwhile; this one has no schedule.
+   */
+  async riskyRun() {
+    const params = { contentType: "application/json", data: btoa("{}") };
+    const job = { handler: "risky", params, retry: { maxAttempts: 3, initialBackoff: "1s" } };
+    await this.call("JobService/CreateJob", { parent: "apps/demo", jobId: "unplanned", job });
+    return this.runOf("apps/demo/jobs/unplanned");
+  }
+
   async stop() {
     await Promise.all(this.others.map((other) => other.stop("SIGKILL")));
     await this.process?.stop("SIGKILL");
