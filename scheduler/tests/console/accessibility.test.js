@@ -87,7 +87,7 @@ test("the focus goes through a page from top to bottom, and is always to be seen
 });
 
 test("the keyboard alone leads from the list to a run of a job", async () => {
-  const { page, close } = await here.open({ at: "/jobs?app=demo" });
+  const { page, close } = await here.open({ at: "/jobs?app=demo", lastingNotes: true });
   await row(page, "report").waitFor();
   await page.keyboard.press("/");
   await page.keyboard.type("report");

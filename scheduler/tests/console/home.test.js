@@ -53,7 +53,8 @@ test("what has failed is told with since when and why, and leads to the run", as
   const { page, close } = await here.open();
   const finding = page.locator(".finding", { hasText: "ops/broken" });
   await finding.waitFor();
-  assert.match(await finding.innerText(), /ops\/broken failed\s+EXIT_3[^]*since \d\d:\d\d:\d\d/);
+  assert.match(await finding.innerText(),
+    /ops\/broken failed\s+EXIT_3[^]*since ([\d-]+ )?\d\d:\d\d:\d\d/);
   assert.match(await page.locator(".verdict h1").innerText(), /needs? a look/);
   assert.match(await page.title(), /^\(\d+\) Home/);
   await finding.click();

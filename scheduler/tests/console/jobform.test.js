@@ -10,12 +10,12 @@ const save = (/** @type {import("playwright-core").Page} */ page) =>
   page.locator("form.job-form button[type=submit]").click();
 
 test("a job is written, checked as it is typed, and runs", async () => {
-  const { page, close } = await here.open({ at: "/jobs/new" });
+  const { page, close } = await here.open({ at: "/jobs/new", lastingNotes: true });
   await until(async () => (await page.getByLabel("App").inputValue()) === "demo",
     "the only app to be filled in");
   await page.getByText("Still to fill in: Id, Handler").waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement?.closest("[data-at]")
-    ?.getAttribute("data-at")), "jobId", "the focus is on the first field to fill in");
+  await until(() => page.evaluate(() => document.activeElement?.closest("[data-at]")
+    ?.getAttribute("data-at") === "jobId"), "the focus on the first field to fill in");
   await page.getByLabel("Id").fill("Not A Name");
   await page.getByLabel("Id").press("Tab");
   await page.locator(".field.wrong", { hasText: "Id" }).getByText(/a-z/).last().waitFor();
@@ -93,15 +93,17 @@ test("faults of a form stand at their fields, and what was typed stays", async (
 });
 
 test("a field is accused when it was left with a change or on save, and not before", async () => {
-  const { page, close } = await here.open({ at: "/jobs/new?app=demo" });
+  const { page, close } = await here.open();
+  // The scheduler's answer to the form as it is opened: what is wrong is known then.
+  const checked = page.waitForResponse("**/clawjob.v1.JobService/CreateJob");
+  await goTo(page, "/jobs/new?app=demo");
   const wrong = page.locator(".field.wrong");
-  const heard = page.getByText("Still to fill in: Id, Handler");
-  await heard.waitFor();
+  await page.getByText("Still to fill in: Id, Handler").waitFor();
+  await checked;
   // To pass through is no fault.
   await page.getByLabel("Id").focus();
   await page.getByLabel("Handler").focus();
   await page.getByLabel("Owner").focus();
-  await until(async () => (await page.getByText("checking").count()) === 0, "the check");
   assert.equal(await wrong.count(), 0);
   await page.getByText("Retries", { exact: true }).click();
   await page.getByLabel("First wait").pressSequentially("1");
@@ -112,8 +114,8 @@ test("a field is accused when it was left with a change or on save, and not befo
   await save(page);
   await page.locator(".field.wrong", { hasText: "Id" }).waitFor();
   await page.locator(".field.wrong", { hasText: "Handler" }).waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement?.closest("[data-at]")
-    ?.getAttribute("data-at")), "jobId", "the focus is on the first fault");
+  await until(() => page.evaluate(() => document.activeElement?.closest("[data-at]")
+    ?.getAttribute("data-at") === "jobId"), "the focus on the first fault");
   await close();
 });
 
