@@ -40,14 +40,15 @@ def json_payload(text: str) -> types.Payload:
 
 
 def welcome(**fields: Any) -> pb.Welcome:
-    """A Welcome with all times at a tenth."""
+    """A Welcome with all times at a tenth, but for the patience with a scheduler that is slow to
+    answer: a busy machine is no part of most scenarios."""
     given = {
         "session_id": "s",
         "session_epoch": 1,
         "resume_token": "resume",
         "node_id": "node",
         "heartbeat_interval": duration(0.5),
-        "heartbeat_timeout": duration(1.5),
+        "heartbeat_timeout": duration(15.0),
         "lost_after": duration(6.0),
         "run_ack_timeout": duration(0.5),
         "max_frame_bytes": 1024 * 1024,
@@ -59,14 +60,14 @@ def welcome(**fields: Any) -> pb.Welcome:
 
 
 def command(run_id: str, handler: str, params: str = "", **fields: Any) -> pb.RunCommand:
-    """A command for attempt 1 of a run."""
+    """A command for attempt 1 of a run. A handler that obeys has time enough to."""
     given: dict[str, Any] = {
         "ref": attempt(run_id),
         "job": "apps/demo/jobs/j",
         "run": f"apps/demo/runs/{run_id}",
         "handler": handler,
         "fire_time": Timestamp(seconds=1_700_000_000),
-        "kill_grace": duration(1.0),
+        "kill_grace": duration(30.0),
         "max_attempts": 3,
     }
     if params:
@@ -92,7 +93,7 @@ class Served:
     def run(self, command: pb.RunCommand) -> None:
         self.send(run=command)
 
-    def kill(self, run_id: str, fence: int = 1, grace: float = 1.0, **fields: Any) -> None:
+    def kill(self, run_id: str, fence: int = 1, grace: float = 30.0, **fields: Any) -> None:
         given = {"ref": attempt(run_id, 1, fence), "grace": duration(grace)}
         given["reason"] = types.KILL_REASON_USER  # type: ignore[assignment]
         self.send(kill=pb.KillCommand(**{**given, **fields}))

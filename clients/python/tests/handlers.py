@@ -153,14 +153,14 @@ def facts(ctx: Context) -> dict[str, Any]:
 
 
 def make_app(urls: list[str], gate: Gate, **settings: Any) -> clawjob.App:
-    """An app with all fixed handlers, dialing `urls`, with its waits at a tenth."""
+    """An app with all fixed handlers, dialing `urls`, with its waits between dials at a tenth."""
     given: dict[str, Any] = {
         "endpoints": urls,
         "executor_id": "tester",
         "token": "secret",
         "slots": 4,
         "labels": {"zone": "a"},
-        "shutdown_grace": 2.5,
+        "shutdown_grace": 25.0,
         "reconnect": Reconnect(first=0.2, base=0.05, cap=3.0, healthy_after=6.0),
     }
     app = clawjob.App("demo", **{**given, **settings})

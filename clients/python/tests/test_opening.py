@@ -84,7 +84,7 @@ def test_c06_heartbeats_and_answers_go_on_while_handlers_block(fake: Fake, app: 
 
 
 def test_c07_a_missing_heartbeat_ack_makes_it_reconnect(fake: Fake, app: App) -> None:
-    first = fake.open()
+    first = fake.open(heartbeat_timeout=duration(1.5))
     first.answers = False
     second = fake.open()
     assert second.hello.resume_token == "resume"

@@ -127,7 +127,7 @@ def test_c37_a_scheduler_that_stands_still_is_noticed(fake: Fake, start: Start, 
     way = Silent(fake.port)
     try:
         start([way.url])
-        first = fake.open()
+        first = fake.open(heartbeat_timeout=duration(5.0))
         first.begin(command("R1", "gate"))
         way.stand_still()
         second = fake.accept()

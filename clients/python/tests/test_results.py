@@ -7,7 +7,6 @@ from collections.abc import Callable
 from clawjob import App
 from clawjob.v1 import session_pb2 as pb
 from clawjob.v1 import types_pb2 as types
-from clawjob.wire import duration
 from tests.conftest import Started
 from tests.fake import Fake, attempt, command, soon
 from tests.handlers import Gate
@@ -96,7 +95,7 @@ def test_c60_a_hello_with_a_thousand_attempts_stays_small(
     fake: Fake, start: Callable[..., Started], gate: Gate
 ) -> None:
     start(slots=1000)
-    first = fake.open(heartbeat_timeout=duration(15))
+    first = fake.open()
     gate.open()
     for number in range(1000):
         first.run(command(f"01J0000000000000000000{number:04}", "gate"))
