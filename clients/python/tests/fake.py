@@ -146,6 +146,9 @@ class Served:
     def progress(self) -> pb.Progress:
         return self._arm("progress")  # type: ignore[no-any-return]
 
+    def log_chunk(self) -> pb.LogChunk:
+        return self._arm("log_chunk")  # type: ignore[no-any-return]
+
     def goodbye(self) -> pb.Goodbye:
         return self._arm("goodbye")  # type: ignore[no-any-return]
 

@@ -29,23 +29,41 @@ class Count:
 
 
 class Gate:
-    """What a `gate` handler waits for, and how many have begun."""
+    """What handlers wait for that are deaf to everything else, and how many of them have begun."""
 
     def __init__(self) -> None:
         self._open = threading.Event()
+        self._lock = threading.Lock()
         self.count = 0
 
     def open(self) -> None:
         self._open.set()
 
     def begun(self, count: int) -> None:
-        """Waits until so many `gate` handlers have begun in all."""
+        """Waits until so many of the handlers have begun in all."""
         soon("handlers to begin", lambda: self.count >= count)
 
+    def _begin(self) -> None:
+        with self._lock:
+            self.count += 1
+
     def pass_through(self) -> str:
-        self.count += 1
+        """Blocks its thread."""
+        self._begin()
         self._open.wait(PATIENCE)
         return "through"
+
+    async def block_async(self) -> None:
+        """Blocks the event loop of all async handlers."""
+        self._begin()
+        self._open.wait(PATIENCE)
+
+    def spin(self) -> None:
+        """Keeps the interpreter busy."""
+        self._begin()
+        end = time.monotonic() + PATIENCE
+        while not self._open.is_set() and time.monotonic() < end:
+            pass
 
 
 class BankClosedError(Exception):
@@ -83,18 +101,6 @@ async def obedient_async(ctx: Context) -> None:
 def block(params: Millis) -> None:
     """Blocks its thread, deaf to everything."""
     time.sleep(params.ms / 1000)
-
-
-def spin(params: Millis) -> None:
-    """Keeps the interpreter busy."""
-    end = time.monotonic() + params.ms / 1000
-    while time.monotonic() < end:
-        pass
-
-
-async def block_async(params: Millis) -> None:
-    """Blocks the event loop of all async handlers."""
-    time.sleep(params.ms / 1000)  # noqa: ASYNC251 - the scenario is a blocked loop
 
 
 def big_output(params: Count) -> str:
@@ -172,8 +178,6 @@ def make_app(urls: list[str], gate: Gate, **settings: Any) -> clawjob.App:
         obedient,
         obedient_async,
         block,
-        block_async,
-        spin,
         big_output,
         logs,
         logging_handler,
@@ -184,5 +188,13 @@ def make_app(urls: list[str], gate: Gate, **settings: Any) -> clawjob.App:
     ]
     for function in functions:
         app.handler(function.__name__)(function)
+
+    def logs_then_gate(params: Count, ctx: Context) -> None:
+        logs(params, ctx)
+        gate.pass_through()
+
     app.handler("gate", description="waits to be let through")(lambda: gate.pass_through())
+    app.handler("block_async")(gate.block_async)
+    app.handler("spin")(gate.spin)
+    app.handler("logs_then_gate")(logs_then_gate)
     return app

@@ -24,14 +24,21 @@ def until_file(params: Where, ctx: clawjob.Context) -> str:
     return ctx.run_id
 
 
+@app.handler("deaf-until-file")
+def deaf_until_file(params: Where) -> None:
+    """Waits until the file is there, deaf to being told to stop."""
+    while not Path(params.path).exists():
+        time.sleep(0.05)
+
+
 @app.handler("obedient")
 def obedient(ctx: clawjob.Context) -> None:
-    ctx.sleep(30)
+    ctx.sleep(600)
 
 
 @app.handler("deaf", process=True)
 def deaf() -> None:
-    time.sleep(30)
+    time.sleep(600)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,14 @@ def executor(node: Node) -> Iterator[Program]:
     assert program.end() == 0
 
 
+def own_program(node: Node) -> Program:
+    """The program of the tests, connected."""
+    env = {**node.executor_env(), "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    program = Program([sys.executable, "-m", "tests.program"], env, ROOT)
+    program.line_with("with the scheduler at")
+    return program
+
+
 @pytest.fixture(scope="module")
 def admin(node: Node) -> Client:
     return node.admin
@@ -161,13 +169,21 @@ def test_a_run_is_killed(admin: Client, executor: Program) -> None:
         admin.runs.wait(run, check=True)
 
 
-def test_a_handler_that_ignores_its_kill_is_abandoned(admin: Client, executor: Program) -> None:
-    job(admin, "spin", "spin", params={"ms": 3_000})
-    run = admin.jobs.trigger("spin")
-    soon("the run", lambda: state_of(admin.runs.get(run)) == "RUNNING")
-    admin.runs.cancel(run, grace=0.2)
-    ended = admin.runs.wait(run, timeout=PATIENCE)
-    assert (state_of(ended), ended.failure.code) == ("CANCELED", "ABANDONED")
+def test_a_handler_that_ignores_its_kill_is_abandoned(
+    node: Node, admin: Client, tmp_path: Path
+) -> None:
+    program = own_program(node)
+    over = tmp_path / "over"
+    try:
+        job(admin, "deaf", "deaf-until-file", params={"path": str(over)})
+        run = admin.jobs.trigger("deaf")
+        soon("the run", lambda: state_of(admin.runs.get(run)) == "RUNNING")
+        admin.runs.cancel(run, grace=0.2)
+        ended = admin.runs.wait(run, timeout=PATIENCE)
+        assert (state_of(ended), ended.failure.code) == ("CANCELED", "ABANDONED")
+    finally:
+        over.touch()
+        assert program.end() == 0
 
 
 def test_failures_and_retries(admin: Client, executor: Program) -> None:
@@ -242,9 +258,7 @@ def test_c36_a_kill_of_the_scheduler_with_50_runs_in_flight_loses_no_result(
 ) -> None:
     gate = tmp_path / "gate"
     with a_node(tmp_path) as first:
-        env = {**first.executor_env(), "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-        executor = Program([sys.executable, "-m", "tests.program"], env, ROOT)
-        executor.line_with("with the scheduler at")
+        executor = own_program(first)
         # One attempt each: a run that is lost, or begun again, would not succeed.
         job(first.admin, "gated", "until-file", params={"path": str(gate)}, overlap="allow")
         names = [first.admin.jobs.trigger("gated").name for _ in range(50)]

@@ -8,6 +8,7 @@ from clawjob import App
 from clawjob.v1 import session_pb2 as pb
 from clawjob.v1 import types_pb2 as types
 from tests.fake import Fake, Served, attempt, command
+from tests.handlers import Gate
 
 
 def until_result(session: Served) -> tuple[list[pb.LogChunk], pb.RunResult]:
@@ -48,22 +49,18 @@ def test_c44_c46_a_closed_window_holds_logs_back_but_not_the_result(fake: Fake, 
     assert result.outcome == types.OUTCOME_SUCCEEDED
 
 
-def test_c44_an_ack_opens_the_window(fake: Fake, app: App) -> None:
+def test_c44_an_ack_opens_the_window(fake: Fake, app: App, gate: Gate) -> None:
     session = fake.open(log_window_bytes=4096, max_log_chunk_bytes=2048)
-    session.begin(command("R1", "logs", '{"count":900}'))
+    # A result waits for its log for a moment only, so it comes when all of that is here.
+    session.begin(command("R1", "logs_then_gate", '{"count":900}'))
     seen = 0
-
-    def pick(frame: pb.SessionRequest) -> pb.RunResult | None:
-        nonlocal seen
-        if frame.HasField("log_chunk"):
-            chunk = frame.log_chunk
-            seen += len(chunk.records)
-            through = chunk.first_seq + len(chunk.records) - 1
-            session.send(log_ack=pb.LogAck(ref=chunk.ref, through_seq=through))
-        return frame.result if frame.HasField("result") else None
-
-    result = session.expect("a result", pick)
-    assert (seen, result.last_log_seq) == (900, 900)
+    while seen < 900:
+        chunk = session.log_chunk()
+        seen += len(chunk.records)
+        through = chunk.first_seq + len(chunk.records) - 1
+        session.send(log_ack=pb.LogAck(ref=chunk.ref, through_seq=through))
+    gate.open()
+    assert (seen, session.result().last_log_seq) == (900, 900)
 
 
 def test_c45_what_is_dropped_is_counted_exactly(fake: Fake, app: App) -> None:

@@ -72,15 +72,19 @@ def test_c05_heartbeats_list_running_and_finished_attempts(
     gate.open()
 
 
-def test_c06_heartbeats_and_answers_go_on_while_handlers_block(fake: Fake, app: App) -> None:
+def test_c06_heartbeats_and_answers_go_on_while_handlers_block(
+    fake: Fake, app: App, gate: Gate
+) -> None:
     session = fake.open(heartbeat_interval=duration(0.1))
-    session.begin(command("R1", "block", '{"ms":1000}'))
-    session.begin(command("R2", "block_async", '{"ms":1000}'))
-    session.begin(command("R3", "spin", '{"ms":1000}'))
+    session.begin(command("R1", "gate"))
+    session.begin(command("R2", "block_async"))
+    session.begin(command("R3", "spin"))
+    gate.begun(3)
     for _ in range(4):
         session.heartbeat()
     session.begin(command("R4", "echo", "1"))
     assert session.result().ref.run_id == "R4"
+    gate.open()
 
 
 def test_c07_a_missing_heartbeat_ack_makes_it_reconnect(fake: Fake, app: App) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
@@ -14,6 +13,7 @@ import pytest
 from clawjob import Context, Failure, LogLevel, Shard, Stopped, StopReason, current_context
 from clawjob.testing import Outcome, run_handler
 from examples.nightly_report import nightly_report
+from tests.fake import PATIENCE
 
 log = logging.getLogger(__name__)
 
@@ -113,36 +113,42 @@ def test_timeouts_and_kills_are_as_with_a_scheduler(function: object) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_deaf_handler_is_abandoned(is_async: bool) -> None:
-    began = threading.Event()
+    began, over = threading.Event(), threading.Event()
 
     def deaf() -> None:
         began.set()
-        time.sleep(2)
+        over.wait(PATIENCE)
 
     async def deaf_async() -> None:
         began.set()
-        for _ in range(3):
+        while not over.is_set():
             try:
-                await asyncio.sleep(2)
+                await asyncio.sleep(0.01)
             except asyncio.CancelledError:
                 continue
 
     function = deaf_async if is_async else deaf
-    # One that has not begun is not deaf: it is stopped.
-    run = run_handler(function, stop=StopReason.USER, stop_after=began.wait, kill_grace=0.02)
+    try:
+        # One that has not begun is not deaf: it is stopped.
+        run = run_handler(function, stop=StopReason.USER, stop_after=began.wait, kill_grace=0.02)
+    finally:
+        over.set()
     assert run.failure is not None
     assert run.failure.code == "ABANDONED"
 
 
 def test_an_async_handler_that_cleans_up_and_returns_has_succeeded() -> None:
+    began = threading.Event()
+
     async def tidy(ctx: Context) -> str:
+        began.set()
         try:
             await asyncio.sleep(20)
         except asyncio.CancelledError:
             return str(ctx.stop_reason)
         return "never"
 
-    run = run_handler(tidy, stop=StopReason.USER, stop_after=0.2)
+    run = run_handler(tidy, stop=StopReason.USER, stop_after=began.wait, kill_grace=PATIENCE)
     assert (run.outcome, run.output) == (Outcome.SUCCEEDED, "the run was canceled")
 
 
