@@ -26,6 +26,7 @@ from clawjob.client import (
     RunFailedError,
     RunNotFoundError,
     UnauthenticatedError,
+    is_final,
     output_of,
     state_of,
 )
@@ -278,15 +279,30 @@ def test_c36_a_kill_of_the_scheduler_with_50_runs_in_flight_loses_no_result(
 
 def test_runs_are_watched_and_listed(admin: Client, executor: Program) -> None:
     job(admin, "watched", "echo", params=1)
+    job(admin, "unserved", "nobody-offers-this")
     mine = f'job = "{admin.jobs.name("watched")}"'
-    events = admin.runs.watch(filter=mine)
+    waiting = admin.jobs.trigger("unserved").name
+    seen: set[str] = set()
+    ended: set[str] = set()
+
+    def watch() -> None:
+        unserved = f'job = "{admin.jobs.name("unserved")}"'
+        for event in admin.runs.watch(filter=f"{mine} OR {unserved}"):
+            seen.add(event.run.name)
+            if is_final(event.run):
+                ended.add(event.run.name)
+            if waiting in ended:
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    # A run that ends before the watch is open is not in it; one that waits is told of first.
+    soon("the run that waits", lambda: waiting in seen)
     names = {admin.jobs.trigger("watched").name for _ in range(5)}
-    ended = set()
-    for event in events:
-        if state_of(event.run) in ("SUCCEEDED", "SKIPPED"):
-            ended.add(event.run.name)
-        if ended == names:
-            break
+    soon("the end of all", lambda: ended == names)
+    admin.runs.cancel(waiting)
+    watcher.join(PATIENCE)
+    assert not watcher.is_alive()
     assert {run.name for run in admin.runs.list(filter=mine)} == names
     assert len(list(admin.runs.list(filter=mine, limit=3))) == 3
     again = admin.runs.rerun(sorted(names)[0])
