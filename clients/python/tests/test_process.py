@@ -22,10 +22,11 @@ from tests.handlers import make_app
 def is_gone(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
         return True
     # One that has ended and that nobody has waited for yet.
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return stat.rpartition(")")[2].split()[0] == "Z"
 
 
 def begun(path: Path) -> Callable[[], None]:

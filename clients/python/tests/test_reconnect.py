@@ -17,7 +17,7 @@ from clawjob.v1 import session_pb2 as pb
 from clawjob.v1 import types_pb2 as types
 from clawjob.wire import duration
 from tests.conftest import Started
-from tests.fake import Fake, command, soon
+from tests.fake import Fake, command, soon, welcome
 from tests.handlers import Gate
 
 Start = Callable[..., Started]
@@ -242,12 +242,14 @@ def test_c57_a_session_is_renewed_before_its_credential_ends(
     token = tmp_path / "token"
     token.write_text("first\n")
     start(token=None, token_file=token)
-    now = int(time.time())
-    first = fake.open(
-        server_time=Timestamp(seconds=now), auth_expire_time=Timestamp(seconds=now + 1)
-    )
+    first = fake.accept()
     assert first.metadata["authorization"] == "Bearer first"
     token.write_text("second\n")
+    now = int(time.time())
+    ends_soon = welcome(
+        server_time=Timestamp(seconds=now), auth_expire_time=Timestamp(seconds=now + 1)
+    )
+    first.send(welcome=ends_soon)
     second = fake.accept()
     assert second.metadata["authorization"] == "Bearer second"
     second.send(welcome=pb.Welcome(resumed=True))
