@@ -3,8 +3,6 @@ package testnode
 
 import (
 	"bufio"
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +25,7 @@ const logBytesShown = 8 << 10
 type Node struct {
 	t       *testing.T
 	dir     string
-	port    int
+	address string
 	command *exec.Cmd
 }
 
@@ -37,13 +35,8 @@ func New(t *testing.T) *Node {
 	if os.Getenv("CLAWJOB_TEST_BINARY") == "" {
 		t.Skip("CLAWJOB_TEST_BINARY names no scheduler")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &Node{t: t, dir: t.TempDir(), port: listener.Addr().(*net.TCPAddr).Port}
-	_ = listener.Close()
-	n.Start()
+	// A free port; a later start takes the one that the first has found.
+	n := &Node{t: t, dir: t.TempDir(), address: "127.0.0.1:0"}
 	t.Cleanup(func() {
 		n.Kill()
 		if t.Failed() {
@@ -51,6 +44,7 @@ func New(t *testing.T) *Node {
 			t.Logf("the scheduler said:\n%s", said[max(0, len(said)-logBytesShown):])
 		}
 	})
+	n.Start()
 	return n
 }
 
@@ -58,13 +52,13 @@ func New(t *testing.T) *Node {
 func (n *Node) log() string { return filepath.Join(n.dir, "test.log") }
 
 // URL is where it listens.
-func (n *Node) URL() string { return fmt.Sprint("http://127.0.0.1:", n.port) }
+func (n *Node) URL() string { return "http://" + n.address }
 
 // Start starts it again on the same port with the same data.
 func (n *Node) Start() {
 	n.t.Helper()
 	n.command = exec.Command(os.Getenv("CLAWJOB_TEST_BINARY"), "server", "--data-dir", n.dir,
-		"--listen", fmt.Sprint("127.0.0.1:", n.port), "--set", "timings.heartbeat_interval=500ms")
+		"--listen", n.address, "--set", "timings.heartbeat_interval=500ms")
 	for _, pair := range os.Environ() {
 		if !strings.HasPrefix(pair, "CLAWJOB_") {
 			n.command.Env = append(n.command.Env, pair)
@@ -83,18 +77,23 @@ func (n *Node) Start() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	up := make(chan struct{})
+	up := make(chan string, 1)
 	go func() {
+		defer close(up)
 		lines := bufio.NewScanner(out)
 		for told := false; lines.Scan(); {
-			if !told && strings.HasPrefix(lines.Text(), "listening on ") {
-				close(up)
+			if at, is := strings.CutPrefix(lines.Text(), "listening on http://"); is && !told {
+				up <- at
 				told = true
 			}
 		}
 	}()
 	select {
-	case <-up:
+	case at, is := <-up:
+		if !is {
+			n.t.Fatal("the scheduler ended before it was up")
+		}
+		n.address = at
 	case <-time.After(startTimeout):
 		n.t.Fatalf("the scheduler is not up after %v", startTimeout)
 	}
@@ -102,6 +101,9 @@ func (n *Node) Start() {
 
 // Kill ends it as the kernel would, without a word.
 func (n *Node) Kill() {
+	if n.command == nil || n.command.Process == nil {
+		return
+	}
 	_ = n.command.Process.Kill()
 	_ = n.command.Wait()
 }
