@@ -52,7 +52,7 @@ func halves(ctx context.Context, _ clawjob.None) (string, error) {
 
 func job(handler string) *clawjobpb.Job {
 	return &clawjobpb.Job{
-		Name: app + "/" + handler, Handler: handler, Timeout: durationpb.New(time.Minute),
+		Name: app + "/" + handler, Handler: handler, Timeout: durationpb.New(time.Hour),
 		Retry:   &clawjobpb.RetryPolicy{MaxAttempts: 3},
 		Overlap: clawjobpb.OverlapPolicy_OVERLAP_POLICY_ALLOW,
 	}
@@ -254,7 +254,7 @@ func TestEndToEndApplyMakesItSo(t *testing.T) {
 		return strings.Join(text, " ")
 	}
 	longer := job("b")
-	longer.Timeout = durationpb.New(2 * time.Minute)
+	longer.Timeout = durationpb.New(2 * time.Hour)
 	paused := job("b")
 	paused.Timeout, paused.State = longer.Timeout, clawjobpb.Job_STATE_PAUSED
 	for i, c := range []struct {
@@ -296,7 +296,7 @@ func TestEndToEndApplyMakesItSo(t *testing.T) {
 		t.Errorf("%d revisions", revisions)
 	}
 	back, err := client.RollbackJob(t.Context(), "b", 1, "")
-	if err != nil || back.GetTimeout().AsDuration() != time.Minute {
+	if err != nil || back.GetTimeout().AsDuration() != time.Hour {
 		t.Errorf("%v, %v", back, err)
 	}
 	first, then, again := job("e"), job("f"), job("f")

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is the longest wait for anything that must happen.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 type (
 	up   = clawjobpb.SessionRequest
@@ -350,7 +350,7 @@ func resumedWelcome() *clawjobpb.Welcome {
 	return w
 }
 
-// command is for attempt 1 of a run.
+// command is for attempt 1 of a run. A handler that obeys has time enough to.
 func command(run, handler, params string) *clawjobpb.RunCommand {
 	c := &clawjobpb.RunCommand{
 		Ref:         ref(run, 1, 1),
@@ -358,7 +358,7 @@ func command(run, handler, params string) *clawjobpb.RunCommand {
 		Run:         "apps/demo/runs/" + run,
 		Handler:     handler,
 		FireTime:    timestamppb.New(time.Unix(1_700_000_000, 0)),
-		KillGrace:   durationpb.New(time.Second),
+		KillGrace:   durationpb.New(30 * time.Second),
 		MaxAttempts: 3,
 	}
 	if params != "" {

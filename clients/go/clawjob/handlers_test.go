@@ -128,7 +128,7 @@ func trace(ctx context.Context, _ clawjob.None) (map[string]string, error) {
 	return clawjob.FromContext(ctx).TraceCarrier(), nil
 }
 
-// config dials these, with its waits at a tenth.
+// config dials these, with its waits between dials at a tenth.
 func config(urls ...string) clawjob.Config {
 	return clawjob.Config{
 		Endpoints:     urls,
@@ -137,7 +137,7 @@ func config(urls ...string) clawjob.Config {
 		Token:         "secret",
 		Slots:         4,
 		Labels:        map[string]string{"zone": "a"},
-		ShutdownGrace: 2500 * time.Millisecond,
+		ShutdownGrace: 25 * time.Second,
 		Reconnect: clawjob.Reconnect{
 			First:        200 * time.Millisecond,
 			Base:         50 * time.Millisecond,

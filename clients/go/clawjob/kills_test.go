@@ -21,7 +21,7 @@ func TestC21AKillCancelsTheContext(t *testing.T) {
 	start(t, f)
 	s := f.open()
 	s.begin(command("R1", "obedient", ""))
-	wantKill(t, s.kill("R1", 1, time.Second), clawjobpb.KillAck_STATUS_SIGNALED)
+	wantKill(t, s.kill("R1", 1, 30*time.Second), clawjobpb.KillAck_STATUS_SIGNALED)
 	result := s.result()
 	wantOutcome(t, result, "CANCELED STOPPED")
 	if got := result.GetFailure().GetMessage(); got != "the run was canceled" {
@@ -32,9 +32,10 @@ func TestC21AKillCancelsTheContext(t *testing.T) {
 func TestC22AHandlerThatIgnoresItsKillIsAbandonedAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	start(t, f)
+	r := start(t, f)
 	s := f.open()
-	s.begin(command("R1", "block", `{"ms":2500}`))
+	s.begin(command("R1", "gate", ""))
+	receive(t, "the handler", r.gate.begin)
 	wantKill(t, s.kill("R1", 1, 300*time.Millisecond), clawjobpb.KillAck_STATUS_SIGNALED)
 	result := s.result()
 	wantOutcome(t, result, "CANCELED ABANDONED")
@@ -44,6 +45,7 @@ func TestC22AHandlerThatIgnoresItsKillIsAbandonedAfterTheGrace(t *testing.T) {
 	if beat.GetAbandonedHandlers() != 1 || beat.GetFreeSlots() != 3 {
 		t.Errorf("%v", beat)
 	}
+	r.gate.letThrough()
 	for beat.GetAbandonedHandlers() > 0 {
 		beat = s.heartbeat()
 	}

@@ -101,8 +101,8 @@ func TestC47ProgressIsToldOnceASecondAtMostAndTheNewestWins(t *testing.T) {
 	f := newFake(t)
 	start(t, f)
 	s := f.open()
-	s.begin(command("R1", "progress", `{"count":2000}`))
 	told, began := 0, time.Now()
+	s.begin(command("R1", "progress", `{"count":2000}`))
 	for {
 		told++
 		newest := expect(s, "a Progress", (*up).GetProgress)

@@ -185,6 +185,7 @@ func TestC55C56LossOfContactStopsThoseThatAskForItAndNoOthers(t *testing.T) {
 	s.begin(command("R1", "gate", ""))
 	stops := command("R2", "obedient", "")
 	stops.DisconnectPolicy = clawjobpb.DisconnectPolicy_DISCONNECT_POLICY_STOP
+	stops.KillGrace = durationpb.New(time.Second)
 	s.begin(stops)
 	address := f.crash()
 	// Long enough for the fence: lost_after less the grace of 1 s and the margin of 2 s.
