@@ -7,7 +7,7 @@ use clawjob_proto::v1::{
 };
 use nix::sys::signal::Signal;
 
-use super::ENDLESS;
+use super::{ENDLESS, listed};
 use crate::judge::{Scenario, scenarios};
 use crate::program::{Program, Subject};
 
@@ -42,12 +42,18 @@ async fn end(mut session: Session, mut program: Program) -> (Outcome, String) {
 
 async fn c40_sigterm_drains_and_says_goodbye(subject: Subject) {
     let (_fake, program, mut session) = open(&subject, "1").await;
-    session.begin(command("R1", "sleep", r#"{"ms":2000}"#)).await;
+    session.begin(command("R1", "sleep", ENDLESS)).await;
     program.signal(Signal::SIGTERM);
     drain(&mut session).await;
     session.run(command("R2", "echo", "1")).await;
     assert_eq!(session.run_ack().await.status(), run_ack::Status::Draining);
-    assert_eq!(end(session, program).await.0, Outcome::Succeeded);
+    let running = [("R1".to_owned(), false)];
+    for _ in 0..3 {
+        session.heartbeat_where("R1 to go on", |beat| listed(beat) == running).await;
+    }
+    // What ends it is this kill: the drain itself would have said SHUTDOWN.
+    session.kill("R1", 1, 30_000).await;
+    assert_eq!(end(session, program).await, (Outcome::Canceled, "STOPPED".to_owned()));
 }
 
 async fn c41_second_sigterm_cancels_now(subject: Subject) {

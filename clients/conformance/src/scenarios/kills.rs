@@ -29,7 +29,7 @@ async fn c21_kill_cancels_context(subject: Subject) {
 
 async fn c22_kill_ignored_by_handler_abandoned_after_grace(subject: Subject) {
     let (_fake, _program, mut session) = open(&subject).await;
-    session.begin(command("R1", "block", r#"{"ms":6000}"#)).await;
+    session.begin(command("R1", "block", r#"{"ms":20000}"#)).await;
     session.kill("R1", 1, 300).await;
     assert_eq!(session.kill_ack().await, Status::Signaled);
     let result = session.result().await;

@@ -78,7 +78,9 @@ async fn c55_disconnect_policy_stop_self_fences(subject: Subject) {
 }
 
 async fn c56_disconnect_policy_continue_keeps_running(subject: Subject) {
-    let patient = Welcome { lost_after: Some(ms(9_000)), ..welcome() };
+    // On a busy machine the heartbeats below take longer than the usual session bears silence.
+    let timeout = Some(ms(600_000));
+    let patient = Welcome { lost_after: Some(ms(9_000)), heartbeat_timeout: timeout, ..welcome() };
     let (_fake, _program, mut session) = open_with(&subject, patient).await;
     session.begin(fenced("R1", DisconnectPolicy::Continue)).await;
     session.fall_silent();
