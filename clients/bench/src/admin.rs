@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clawjob_proto::v1::{
-    CreateJobRequest, CreateTokenRequest, Grant, Job, ListRunsRequest, Role, Run, RunView, Token,
-    TriggerJobRequest, identity_service_client::IdentityServiceClient,
+    CreateJobRequest, CreateTokenRequest, DeleteJobRequest, Grant, Job, ListRunsRequest, Role, Run,
+    RunView, Token, TriggerJobRequest, identity_service_client::IdentityServiceClient,
     job_service_client::JobServiceClient, run_service_client::RunServiceClient,
 };
 use futures::StreamExt as _;
@@ -15,7 +15,7 @@ use tonic::{
     transport::Channel,
 };
 
-/// Calls under way at once when many jobs are made.
+/// Calls under way at once when many jobs are made or deleted.
 const CALLS_MAX: usize = 32;
 /// A node that is there is reached within this time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -110,6 +110,29 @@ impl Admin {
                 let request =
                     CreateJobRequest { parent, job_id, job, ..CreateJobRequest::default() };
                 client.create_job(request).await.map(drop)
+            }
+        });
+        let mut calls = futures::stream::iter(calls).buffer_unordered(CALLS_MAX);
+        while let Some(answer) = calls.next().await {
+            answer?;
+        }
+        Ok(())
+    }
+
+    /// Deletes jobs of an app with what runs of them, many at once.
+    ///
+    /// # Errors
+    /// The first call's that failed.
+    pub async fn delete_jobs(
+        &self,
+        app: &str,
+        ids: impl IntoIterator<Item = String>,
+    ) -> Result<()> {
+        let calls = ids.into_iter().map(|id| {
+            let (mut client, name) = (self.jobs(), format!("apps/{app}/jobs/{id}"));
+            async move {
+                let request = DeleteJobRequest { name, force: true, ..DeleteJobRequest::default() };
+                client.delete_job(request).await.map(drop)
             }
         });
         let mut calls = futures::stream::iter(calls).buffer_unordered(CALLS_MAX);
