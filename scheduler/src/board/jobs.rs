@@ -209,7 +209,7 @@ impl JobEntry {
     /// The first fire time after `after` of any of its schedules.
     pub(super) fn next_after(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let after = after.max(self.effective_from.at());
-        self.kind.next_after(after, self.created_at.at())
+        plan::first_fire(&self.kind.compiled, self.created_at.at(), after)
     }
 
     /// The next fire time that counts from the end of the last run.

@@ -2,8 +2,6 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use chrono::{DateTime, Utc};
-
 use super::shared::SharedSchedules;
 use crate::model::{
     ids::AppId,
@@ -27,15 +25,6 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// The first fire time after `after` of any of the schedules.
-    pub(super) fn next_after(
-        &self,
-        after: DateTime<Utc>,
-        created_at: DateTime<Utc>,
-    ) -> Option<DateTime<Utc>> {
-        self.compiled.iter().filter_map(|c| c.next_fire(after, created_at)).min()
-    }
-
     /// Whether the ends of runs make fire times.
     pub(super) fn is_delayed(&self) -> bool {
         self.compiled.iter().any(|compiled| compiled.is_delay())

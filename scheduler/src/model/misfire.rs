@@ -11,7 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::{
     ids::{AppId, JobId, RunId},
     job::{Job, JobSpec, MISFIRE_MAX_DEFAULT, MISFIRE_WINDOW_DEFAULT, MisfirePolicy},
-    plan::due_at,
+    plan::{due_at, first_fire},
     run::Skip,
     schedule::Compiled,
     words,
@@ -69,8 +69,7 @@ impl<'a> Timetable<'a> {
     }
 
     fn next_after(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let after = after.max(self.effective_from);
-        self.compiled.iter().filter_map(|c| c.next_fire(after, self.created_at)).min()
+        first_fire(self.compiled, self.created_at, after.max(self.effective_from))
     }
 }
 

@@ -200,8 +200,16 @@ pub fn next_fire(
     compiled: &[Arc<Compiled>],
     after: DateTime<Utc>,
 ) -> Option<DateTime<Utc>> {
-    let after = after.max(job.effective_from);
-    compiled.iter().filter_map(|schedule| schedule.next_fire(after, job.created_at)).min()
+    first_fire(compiled, job.created_at, after.max(job.effective_from))
+}
+
+/// The first fire time after `after` of any of the schedules; intervals count from the job's creation.
+pub fn first_fire(
+    compiled: &[Arc<Compiled>],
+    created_at: DateTime<Utc>,
+    after: DateTime<Utc>,
+) -> Option<DateTime<Utc>> {
+    compiled.iter().filter_map(|schedule| schedule.next_fire(after, created_at)).min()
 }
 
 /// Why none of the schedules that are not over fires any more after `from`, when their calendars are to

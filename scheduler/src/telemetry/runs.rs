@@ -64,8 +64,9 @@ pub fn span_id(run: RunId, fence: u64) -> [u8; 8] {
 
 /// W3C trace context that a dispatch carries to the executor.
 pub fn traceparent(attempt: AttemptRef) -> String {
-    let trace = hex::encode(attempt.run.trace_id());
-    format!("00-{trace}-{}-01", hex::encode(span_id(attempt.run, attempt.fence)))
+    let trace = u128::from_be_bytes(attempt.run.trace_id());
+    let span = u64::from_be_bytes(span_id(attempt.run, attempt.fence));
+    format!("00-{trace:032x}-{span:016x}-01")
 }
 
 /// The run's row was made: the root of its trace.
