@@ -122,10 +122,7 @@ impl Exchange {
         let mut cluster = self.hub.settings().cluster.write();
         cluster.peer_endpoints = self.endpoints(peers);
         cluster.has_others = has_others;
-        cluster.answered_at = Some(asked);
-        if lives {
-            cluster.seen_at = Some(asked);
-        }
+        cluster.answered(asked, lives);
     }
 
     /// Where executors reach the other nodes, of those that say so. An address for listening on all

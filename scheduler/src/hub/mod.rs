@@ -136,7 +136,7 @@ pub enum Refused {
     Draining,
     /// Its database does not answer, or others live that do not see this node: a session could not be
     /// written, or would not count.
-    #[error("this node has no contact with its database")]
+    #[error("this node has had no word from its database for some seconds; another one may")]
     Unseen,
 }
 

@@ -78,6 +78,17 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// The database answered what was asked at `asked`, and named this node among the living or not. One
+    /// that it never names is not shared: a busy machine may come late to it, and nothing is out of reach.
+    pub fn answered(&mut self, asked: Duration, lives: bool) {
+        if lives {
+            self.seen_at = Some(asked);
+        }
+        if self.seen_at.is_some() {
+            self.answered_at = Some(asked);
+        }
+    }
+
     /// Whether the others count an executor that is heard at `elapsed` as heard.
     pub fn vouches_at(&self, elapsed: Duration) -> bool {
         self.seen_at.is_none_or(|seen| elapsed <= seen + VOUCHED_FOR)

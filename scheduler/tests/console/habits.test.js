@@ -113,7 +113,7 @@ test("the keyboard leads through lists, to pages and to help", async () => {
 test("pages can be read on a telephone, a tablet and a wall", async () => {
   const sizes = [{ width: 375, height: 740 }, { width: 780, height: 1000 },
     { width: 900, height: 1000 }, { width: 1100, height: 800 }, { width: 3840, height: 2160 }];
-  await Promise.all(sizes.map(async (size) => {
+  for (const size of sizes) {
     const { page, close } = await here.open({ size });
     for (const at of PAGES) {
       await goTo(page, at);
@@ -127,7 +127,7 @@ test("pages can be read on a telephone, a tablet and a wall", async () => {
       one.scrollHeight > one.clientHeight || one.scrollWidth > one.clientWidth).length);
     assert.equal(strips, 0, `${size.width} px: pages or tabs beyond the edge`);
     await close();
-  }));
+  }
 });
 
 /** Keys without a text: they are shown as they are. */

@@ -97,14 +97,22 @@ fn a_node_that_the_others_go_on_without_asks_its_executors_to_move_until_it_is_s
 fn a_node_that_is_alone_takes_sessions_while_its_database_answers() {
     let world = World::new();
     let cluster = || world.hub.settings().cluster.write();
-    cluster().seen_at = Some(world.clock.elapsed());
+    cluster().answered(world.clock.elapsed(), true);
     for _ in 0..4 {
-        cluster().answered_at = Some(world.clock.elapsed());
+        cluster().answered(world.clock.elapsed(), false);
         world.pass(seconds(4));
         assert_eq!(world.hub.admit(), Ok(()), "though it can't hold its locks");
     }
     world.pass(seconds(1));
     assert_eq!(world.hub.admit(), Err(Refused::Unseen));
+}
+
+#[test]
+fn a_node_whose_database_is_its_own_takes_sessions_however_late_it_looks_there() {
+    let world = World::new();
+    world.hub.settings().cluster.write().answered(world.clock.elapsed(), false);
+    world.pass(seconds(60));
+    assert_eq!(world.hub.admit(), Ok(()));
 }
 
 #[test]
