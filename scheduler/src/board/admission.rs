@@ -129,6 +129,9 @@ impl Inner {
             self.admit_backfill(id, job);
             return;
         }
+        if is_parent {
+            step.apart.push(id);
+        }
         let Some(work) = self.jobs.get(job).map(|entry| entry.work()) else { return };
         if work.admitted.contains(&id) {
             self.let_into_lane(id);
@@ -148,7 +151,7 @@ impl Inner {
         let free = work.admitted.len() < concurrency_limit(&spec) && work.pending.is_empty();
         let backfilled = work.backfills.in_the_way(&spec);
         if (free && backfilled) || (!free && in_turn) {
-            self.hold_back(id);
+            self.hold_back(id, step);
             return;
         }
         match spec.overlap {
@@ -156,7 +159,7 @@ impl Inner {
             // The runs that wait make room for this one, so they are never too many.
             OverlapPolicy::Replace if !free => {
                 self.replacing.insert(job, id);
-                self.hold_back(id);
+                self.hold_back(id, step);
             }
             _ if crowded && !in_turn => step.crowded.push((id, spec.max_queued())),
             _ if free => {
@@ -165,11 +168,12 @@ impl Inner {
                 }
                 self.let_into_lane(id);
             }
-            _ => self.hold_back(id),
+            _ => self.hold_back(id, step),
         }
     }
 
-    fn hold_back(&mut self, id: RunId) {
+    fn hold_back(&mut self, id: RunId, step: &mut DueStep) {
+        step.apart.push(id);
         let Some(live) = self.runs.get_mut(&id) else { return };
         live.stage = Stage::Pending;
         let job = live.run.job;

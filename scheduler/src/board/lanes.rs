@@ -52,8 +52,8 @@ pub enum Demand {
 type Place = (DateTime<Utc>, RunId);
 
 /// The waiting runs of a lane in order.
-#[derive(Default)]
 pub(super) struct Lane {
+    key: Arc<LaneKey>,
     waiting: BTreeSet<Place>,
 }
 
@@ -166,9 +166,15 @@ impl Inner {
     /// Lets a run that may be sent wait for an executor.
     pub(super) fn enter_lane(&mut self, id: RunId) {
         let Some((key, place)) = self.place_of(id) else { return };
-        let known = self.lanes.get_key_value(&key).map(|(key, _)| key.clone());
-        let key = known.unwrap_or_else(|| Arc::new(key));
-        let entered = self.lanes.entry(key.clone()).or_default().waiting.insert(place);
+        let (key, entered) = match self.lanes.get_mut(&key) {
+            Some(lane) => (lane.key.clone(), lane.waiting.insert(place)),
+            None => {
+                let key = Arc::new(key);
+                let lane = Lane { key: key.clone(), waiting: BTreeSet::from([place]) };
+                self.lanes.insert(key.clone(), lane);
+                (key, true)
+            }
+        };
         if let Some(live) = self.runs.get_mut(&id) {
             live.lane = Some(key);
         }

@@ -154,10 +154,6 @@ impl Board {
                     inner.behind.insert(live.run.partition);
                 }
                 inner.admit(id, &mut step);
-                let stage = inner.runs.get(&id).map(|live| live.stage);
-                if !matches!(stage, Some(Stage::Future | Stage::Waiting)) {
-                    step.apart.push(id);
-                }
             }
         }
         step
