@@ -136,6 +136,13 @@ impl Board {
 }
 
 impl Live {
+    /// The job for which it counts as waiting while it is in a lane: a parent stands for its shards, and
+    /// backfills have a bound of their own.
+    fn waits_for(&self) -> Option<JobId> {
+        let counts = self.run.parent().is_none() && self.backfill().is_none();
+        counts.then_some(self.run.job)
+    }
+
     /// When it would be due if it had no priority.
     pub(super) fn place(&self) -> DateTime<Utc> {
         let ahead = PRIORITY_STEP * self.spec.priority;
@@ -175,34 +182,26 @@ impl Inner {
                 (key, true)
             }
         };
-        if let Some(live) = self.runs.get_mut(&id) {
-            live.lane = Some(key);
-        }
-        if entered {
-            self.count_waiting(id, |waiting| waiting + 1);
-        }
+        let Some(live) = self.runs.get_mut(&id) else { return };
+        live.lane = Some(key);
+        let job = live.waits_for().filter(|_| entered);
+        self.count_waiting(job, |waiting| waiting + 1);
     }
 
     /// Takes it out again.
     pub(super) fn leave_lane(&mut self, id: RunId) {
         let Some(live) = self.runs.get_mut(&id) else { return };
         let Some(key) = live.lane.take() else { return };
-        let place = (live.place(), id);
+        let (place, job) = ((live.place(), id), live.waits_for());
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         let left = lane.waiting.remove(&place);
         if lane.waiting.is_empty() {
             self.lanes.remove(&key);
         }
-        if left {
-            self.count_waiting(id, |waiting| waiting.saturating_sub(1));
-        }
+        self.count_waiting(job.filter(|_| left), |waiting| waiting.saturating_sub(1));
     }
 
-    fn count_waiting(&mut self, id: RunId, counted: impl FnOnce(usize) -> usize) {
-        // A parent stands for its shards, and backfills have a bound of their own.
-        let counts = |live: &&Live| live.run.parent().is_none() && live.backfill().is_none();
-        let live = self.runs.get(&id).filter(counts);
-        let job = live.map(|live| live.run.job);
+    fn count_waiting(&mut self, job: Option<JobId>, counted: impl FnOnce(usize) -> usize) {
         if let Some(entry) = job.and_then(|job| self.jobs.get_mut(job)) {
             let work = entry.work_mut();
             work.waiting = counted(work.waiting);
