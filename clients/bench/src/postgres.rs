@@ -16,6 +16,9 @@ use tokio_postgres::{Client, NoTls};
 /// The settings that every measurement runs on.
 const SETTINGS: &str = include_str!("../postgresql.conf");
 
+/// Files of 16 MiB each: a minute of 20,000 runs a second, fewer than `min_wal_size` has room for.
+const LOG_FILES: u32 = 96;
+
 /// Makes the directory, tells its name, runs the server until standard input closes, cleans up.
 /// A line `kill` ends the server as a crash does, `up` starts it again.
 const KEEPER: &str = r#"
@@ -133,6 +136,20 @@ impl Postgres {
         tokio::spawn(connection);
         Ok(client)
     }
+}
+
+/// Leaves the server with files for its log, as one has that has run for some hours and writes over old
+/// ones. A new server makes each when it is needed, full of zeros: nothing is committed meanwhile.
+///
+/// # Errors
+/// The server's.
+pub async fn age(client: &Client) -> Result<()> {
+    let sql = format!(
+        "DO $$ BEGIN FOR n IN 1..{LOG_FILES} LOOP
+            PERFORM pg_logical_emit_message(false, 'age', 'x'), pg_switch_wal();
+        END LOOP; END $$; CHECKPOINT"
+    );
+    Ok(client.batch_execute(&sql).await?)
 }
 
 impl Drop for Postgres {

@@ -31,7 +31,7 @@ pub(super) fn case(jobs: i64) -> Case {
         board.take_due(far, OWNER_BATCH_MAX);
         let runs: Vec<RunId> = board.unwritten().iter().map(|run| run.id).collect();
         let advanced = (0..PARTITION_COUNT).map(PartitionId).collect();
-        let planned = Planned { advanced, inserted: runs.clone() };
+        let planned = Planned { advanced, inserted: runs.clone(), ..Planned::default() };
         black_box(board.written(&runs, &planned));
         runs.iter().for_each(|run| board.ended(*run, far));
     })

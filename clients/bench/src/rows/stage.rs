@@ -99,6 +99,9 @@ impl Stage {
             Some(postgres) => Some(postgres.connect().await?),
             None => None,
         };
+        if let Some(client) = client.as_ref().filter(|_| !settings.quick) {
+            crate::postgres::age(client).await?;
+        }
         let url = postgres.as_ref().map(Postgres::url);
         let mut started = Vec::new();
         for number in 0..nodes {
