@@ -26,11 +26,12 @@ use crate::{
 #[async_trait]
 impl ClusterStore for PostgresStore {
     async fn survey(&self) -> Result<Survey> {
-        let (survey, joined) = self.pen.survey().await?;
-        if joined {
+        let seen = self.pen.survey().await?;
+        self.hints.seen(seen.alone);
+        if seen.joined {
             self.hints.tell(Topic::Partitions);
         }
-        Ok(survey)
+        Ok(seen.survey)
     }
 
     async fn resign(&self) -> Result<()> {

@@ -4,7 +4,14 @@
 //! the transaction it tells of: one sender per node collects topics and sends them in a statement
 //! of their own, at most every 5 ms. What is lost on the way is found by a sweep.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::future::poll_fn;
 use tokio::sync::{broadcast, mpsc};
@@ -26,6 +33,10 @@ const NOTIFY_INTERVAL: Duration = Duration::from_millis(5);
 const NOTIFY_BYTES_MAX: usize = 7_000;
 /// Topics in one round; further ones wait for the next.
 const NOTIFY_TOPICS_MAX: usize = 512;
+/// A node that sees no other in so many looks, each about a second after the other, notifies nobody. One
+/// that has lost its locks lives on, and has them again by then; one that joins reads all there is, and
+/// finds by its sweeps what it is not told of until it was seen.
+const ALONE_LOOKS: u32 = 10;
 /// Longest time for a notification to be taken.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Wait before a lost connection is opened anew.
@@ -35,13 +46,24 @@ const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Hints {
     local: broadcast::Sender<Topic>,
     remote: mpsc::Sender<Topic>,
+    /// In how many looks in a row no other node was seen.
+    alone: AtomicU32,
 }
 
 impl Hints {
     /// Hands out the hints and what the sender task needs.
     pub(super) fn new() -> (Self, mpsc::Receiver<Topic>) {
         let (remote, inbound) = mpsc::channel(HINTS_MAX);
-        (Self { local: broadcast::Sender::new(HINTS_MAX), remote }, inbound)
+        let local = broadcast::Sender::new(HINTS_MAX);
+        (Self { local, remote, alone: AtomicU32::new(0) }, inbound)
+    }
+
+    /// Whether any other node's process lives.
+    pub(super) fn seen(&self, alone: bool) {
+        // Of two looks at one moment one may be forgotten.
+        let before = self.alone.load(Ordering::Relaxed);
+        let looks = if alone { before.saturating_add(1) } else { 0 };
+        self.alone.store(looks, Ordering::Relaxed);
     }
 
     pub(super) fn subscribe(&self) -> broadcast::Receiver<Topic> {
@@ -57,7 +79,8 @@ impl Hints {
     pub(super) fn tell(&self, topic: Topic) {
         // Without a subscriber, or with a full queue, the hint is lost, as it may be.
         let _ = self.local.send(topic);
-        if topic != Topic::Ends {
+        let heard = self.alone.load(Ordering::Relaxed) < ALONE_LOOKS;
+        if heard && topic != Topic::Ends {
             let _ = self.remote.try_send(topic);
         }
     }
@@ -261,6 +284,23 @@ mod tests {
         assert_eq!(topics(&texts[0], "n2").into_iter().collect::<HashSet<_>>(), all);
         assert_eq!(topics(&texts[0], "n1"), []);
         assert_eq!(topics("n3 z9 j x e", "n2"), [Topic::RunEvents]);
+    }
+
+    #[test]
+    fn nobody_is_notified_where_no_other_node_was_seen_for_long() {
+        let (hints, mut remote) = Hints::new();
+        let mut told = || {
+            hints.tell(Topic::RunEvents);
+            remote.try_recv().is_ok()
+        };
+        assert!(told(), "nobody has looked yet");
+        for _ in 0..ALONE_LOOKS {
+            assert!(told(), "one may have lost its locks just now");
+            hints.seen(true);
+        }
+        assert!(!told());
+        hints.seen(false);
+        assert!(told());
     }
 
     #[test]

@@ -72,6 +72,15 @@ struct Held {
     partitions: Mutex<HashSet<PartitionId>>,
 }
 
+/// What a look at the locks shows.
+pub(super) struct Seen {
+    pub(super) survey: Survey,
+    /// This node has just joined.
+    pub(super) joined: bool,
+    /// No other node's process holds a lock that says that it lives.
+    pub(super) alone: bool,
+}
+
 /// The pen in the hand of whoever may write with it just now.
 pub(super) struct Turn<'a>(&'a ClientWrapper);
 
@@ -116,32 +125,34 @@ impl Pen {
         i64::from(self.class.cast_unsigned())
     }
 
-    /// Who holds which locks of the class; true when this node has just joined. Opens the pen if
-    /// need be.
-    pub(super) async fn survey(&self) -> Result<(Survey, bool)> {
+    /// Who holds which locks of the class. Opens the pen if need be.
+    pub(super) async fn survey(&self) -> Result<Seen> {
         let _one_at_a_time = self.opening.lock().await;
         let (held, joined) = match self.current() {
             Ok(held) => (held, false),
             Err(_) => (self.open().await?, true),
         };
         let sql = format!(
-            "SELECT l.objid::bigint, count(*) FROM pg_locks l
-            WHERE {OF_CLASS} AND l.objid::bigint <= $2 GROUP BY l.objid"
+            "SELECT least(l.objid::bigint, $3), count(*) FROM pg_locks l
+            WHERE {OF_CLASS} AND (l.objid::bigint <= $2 OR l.objid::bigint >= $3) GROUP BY 1"
         );
-        let params: Params<'_> = &[&self.class(), &i64::from(OWNERS_LOCK)];
+        let (owners_lock, nodes_from) = (i64::from(OWNERS_LOCK), i64::from(NODE_LOCK_MIN));
+        let params: Params<'_> = &[&self.class(), &owners_lock, &nodes_from];
         let rows = self.run(&held, CHECK_TIMEOUT, &sql, params).await?;
-        let mut survey = Survey::default();
+        let (mut survey, mut nodes) = (Survey::default(), 0);
         for row in &rows {
             let number: i64 = row.try_get(0).map_err(error::db)?;
-            if number == i64::from(OWNERS_LOCK) {
-                let owners: i64 = row.try_get(1).map_err(error::db)?;
-                survey.owners = u32::try_from(owners).unwrap_or(u32::MAX);
+            let count: i64 = row.try_get(1).map_err(error::db)?;
+            if number == owners_lock {
+                survey.owners = u32::try_from(count).unwrap_or(u32::MAX);
+            } else if number == nodes_from {
+                nodes = count;
             } else if let Ok(id) = u16::try_from(number) {
                 survey.locked.push(PartitionId(id));
             }
         }
         survey.locked.sort_unstable();
-        Ok((survey, joined))
+        Ok(Seen { survey, joined, alone: nodes <= 1 })
     }
 
     /// From now on this node wants no share.
