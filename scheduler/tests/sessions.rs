@@ -730,17 +730,26 @@ async fn s13_a_revoked_token_closes_its_session() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s09_more_new_sessions_than_the_rate_are_told_when_to_come_back() {
-    // Time stands still: a second after the first, one more would be welcome.
+    // Time stands still: each second, one more would be welcome.
     let clock = ManualClock::new(SystemClock::new().now());
     let settings = HubSettings { admit_per_second: 1, ..calm() };
-    let server = Server::start_by(settings, clock).await;
+    let server = Server::start_by(settings, clock.clone()).await;
     let (_, token) = server.token(&[], &[]).await;
     let _first = server.welcome(&token, hello("a", "process-1")).await;
+    let mut waiting = Vec::new();
+    for id in ["c", "d", "e", "f"] {
+        waiting.push(server.session(&token, hello(id, "process-3")).await.unwrap());
+    }
     let status = server.refusal(&token, hello("b", "process-2")).await;
     assert_eq!(status.code(), Code::ResourceExhausted);
     let details = status.get_error_details();
     assert_eq!(details.error_info().unwrap().reason, "SESSION_RATE");
     assert!(details.retry_info().unwrap().retry_delay.unwrap() <= Duration::from_secs(1));
+    // The others have waited for their turn, one after the other.
+    for mut client in waiting {
+        clock.advance(Duration::from_secs(1));
+        assert!(matches!(client.next().await, Ok(Some(Down::Welcome(_)))));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

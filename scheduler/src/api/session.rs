@@ -107,7 +107,7 @@ impl ExecutorService for SessionService {
         request: Request<Streaming<SessionRequest>>,
     ) -> Result<Response<Outgoing>, Status> {
         let caller = Caller::of(&request)?;
-        self.hub.admit().map_err(of_refusal)?;
+        let turn = self.hub.admit().map_err(of_refusal)?;
         let peer = request.extensions().get::<Peer>().cloned();
         let outbox = Arc::new(Outbox::new(self.hub.capacity_changed()));
         let fate = Arc::new(Fate::default());
@@ -122,7 +122,7 @@ impl ExecutorService for SessionService {
         };
         let frames = OutboxStream(outbox);
         // The answer's headers leave at once: an executor may wait for them before it says Hello.
-        tokio::spawn(driver.drive(request.into_inner()));
+        tokio::spawn(driver.drive(turn, request.into_inner()));
         Ok(Response::new(Outgoing { frames, fate, over: false }))
     }
 }
@@ -149,11 +149,11 @@ impl Drop for LastWord {
 }
 
 impl Driver {
-    async fn drive(self, mut frames: Streaming<SessionRequest>) {
+    async fn drive(self, turn: Duration, mut frames: Streaming<SessionRequest>) {
         let _last = LastWord(self.outbox.clone());
         let mut claimed = Claimed::default();
         // What begins and ends a session is on the heap while it lasts: in between, its task is small.
-        let (link, events) = match Box::pin(self.begin(&mut frames, &mut claimed)).await {
+        let (link, events) = match Box::pin(self.begin(turn, &mut frames, &mut claimed)).await {
             Ok(begun) => begun,
             Err(error) => {
                 let (by, elapsed) = (self.caller.principal(), self.api.clock.elapsed());
@@ -184,12 +184,18 @@ impl Driver {
         format!("a frame is larger than {} bytes", self.hub.settings().max_frame_bytes)
     }
 
-    /// Reads Hello and claims the executor; `claimed` is what Hello says it is.
+    /// Waits for its turn, reads Hello and claims the executor; `claimed` is what Hello says it is.
     async fn begin(
         &self,
+        turn: Duration,
         frames: &mut Streaming<SessionRequest>,
         claimed: &mut Claimed,
     ) -> ApiResult<(Arc<Link>, Vec<SessionEvent>)> {
+        tokio::select! {
+            biased;
+            () = self.outbox.over() => return Err(abandoned()),
+            () = self.api.clock.wait(turn) => {}
+        }
         let within = self.hub.settings().hello_timeout;
         let first = tokio::select! {
             first = frames.message() => first,

@@ -24,7 +24,7 @@ impl Hub {
     ///
     /// # Errors
     /// Why not.
-    pub fn admit(&self) -> Result<(), Refused> {
+    pub fn admit(&self) -> Result<Duration, Refused> {
         if *self.draining.lock() {
             return Err(Refused::Draining);
         }

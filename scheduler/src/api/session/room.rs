@@ -36,8 +36,13 @@ impl Room {
 impl Driver {
     /// RESOURCE_EXHAUSTED if the app has no room for the executor and does not know it yet.
     pub(super) async fn find_room(&self, app: AppId, app_name: &str, name: &str) -> ApiResult<()> {
-        let room = &self.api.room;
-        if room.left.lock().get(&app).is_some_and(|left| *left > 0) {
+        let seen = self.api.room.left.lock().get(&app).copied();
+        // After a start very many come whom the app knows: its room is counted once, not each looked up.
+        let left = match seen {
+            Some(left) => left,
+            None => self.count_room(app).await?,
+        };
+        if left > 0 {
             return Ok(());
         }
         match self.api.store.get_executor(app, name).await {
@@ -45,17 +50,23 @@ impl Driver {
             Err(StoreError::NotFound(_)) => {}
             Err(fault) => return Err(fault.into()),
         }
-        let (max, now) = (self.hub.settings().app_executors_max, self.api.clock.now());
-        let left = self.api.store.room_for_executors(app, max, now).await?;
-        room.left.lock().insert(app, left.div_ceil(SHARE));
-        if left > 0 {
+        if self.count_room(app).await? > 0 {
             return Ok(());
         }
+        let max = self.hub.settings().app_executors_max;
         let text = format!(
             "app {app_name} has {max} executors, which is all it may have; give each process an \
              executor_id that it keeps, and delete those that are gone for good"
         );
         let subject = format!("apps/{app_name}/executors");
         Err(ApiError::exhausted("APP_QUOTA", subject, text, APP_FULL_RETRY_AFTER))
+    }
+
+    /// How many more executors the app may get; makes room first where there is none.
+    async fn count_room(&self, app: AppId) -> ApiResult<u32> {
+        let (max, now) = (self.hub.settings().app_executors_max, self.api.clock.now());
+        let left = self.api.store.room_for_executors(app, max, now).await?;
+        self.api.room.left.lock().insert(app, left.div_ceil(SHARE));
+        Ok(left)
     }
 }
