@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use futures::future::try_join_all;
 use rand::seq::SliceRandom as _;
 
 use crate::{
@@ -26,6 +27,8 @@ const ROUND_TRIP_MAX: TimeDelta = TimeDelta::milliseconds(250);
 
 /// Jobs read at once when partitions are taken, about.
 const READ_AT_ONCE: usize = 20_000;
+/// Readings at the same time: while the database makes one, another is taken in.
+const READERS: usize = 2;
 
 /// Partitions given away in one step: the jobs of a step are without an owner until another node
 /// has taken and read them.
@@ -143,13 +146,15 @@ impl Ownership {
     pub async fn read_on(&mut self) -> Result<()> {
         let mut read = 0;
         // How many jobs a partition has shows with the first.
-        let mut at_once = 1;
+        let mut at_once = READERS;
         while read < READ_AT_ONCE && !self.unread.is_empty() {
             let left = self.unread.len().saturating_sub(at_once);
-            let jobs = self.adopt(self.unread[left..].to_vec()).await?;
+            let parts = self.unread[left..].chunks(at_once.div_ceil(READERS));
+            let read_now = parts.map(|partitions| self.adopt(partitions.to_vec()));
+            let jobs = try_join_all(read_now).await?.into_iter().sum::<usize>();
             self.unread.truncate(left);
             read += jobs;
-            at_once = (at_once * READ_AT_ONCE / jobs.max(1)).max(1);
+            at_once = (at_once * READ_AT_ONCE / jobs.max(1)).max(READERS);
         }
         Ok(())
     }
