@@ -21,7 +21,7 @@ use crate::{
 
 /// Without any hint, changes by others are found within this time.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Reasons for waiting are written, and jobs change by themselves, this often.
+/// Reasons for waiting are written this often.
 const UPKEEP_EVERY: Duration = Duration::from_secs(2);
 /// Runs under way are verified this often.
 const VERIFY_EVERY: Duration = Duration::from_secs(30);
@@ -47,6 +47,11 @@ impl Nudge {
     /// All of them: at the beginning, or when hints were lost.
     pub fn all() -> Self {
         Self { jobs: true, inbox: true, partitions: true, permits: true }
+    }
+
+    /// Whether anything is to be done at once: changed jobs may wait for more of their kind.
+    pub fn is_urgent(&self) -> bool {
+        self.inbox || self.partitions || self.permits
     }
 }
 
@@ -219,7 +224,6 @@ impl Owner {
             self.upkeep_at = now + UPKEEP_EVERY;
             self.load_apps().await?;
             self.count_permits(now).await?;
-            self.trigger.upkeep(now).await?;
             self.janitor.unsent(now).await?;
             self.dispatcher.explain(now).await?;
         }

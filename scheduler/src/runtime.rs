@@ -38,6 +38,7 @@ use crate::{
     owner::Owner,
     results::Results,
     store::SharedStore,
+    trigger::Upkeep,
 };
 use loops::{Known, Loops};
 use progress::{Progress, Watch};
@@ -256,6 +257,9 @@ impl Parts {
                 tokio::spawn(loops.clone().courier(telling.courier, rest())),
                 tokio::spawn(loops.clone().presence(presence, rest())),
                 tokio::spawn(loops.clone().follow(telling.follower, rest())),
+                tokio::spawn(
+                    loops.clone().upkeep(Upkeep::new(store.clone(), board.clone()), rest()),
+                ),
                 tokio::spawn(loops.clone().exchange(
                     foundation.exchange(),
                     Shedding::new(

@@ -2,33 +2,35 @@
 //! is served, jobs that change by themselves.
 
 mod missed;
+mod upkeep;
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
 use crate::{
-    board::{AtVersion, Board},
-    model::{ids::JobId, job::JobState, plan},
+    board::Board,
+    model::ids::JobId,
     store::{
-        OWNER_BATCH_MAX, Result, SharedStore, StoreError,
-        ops::{JobChange, Plan, Replan, ReplanInput, RunScope},
+        Result, SharedStore, StoreError,
+        ops::{Plan, RunScope},
     },
 };
 
-/// Jobs that change their state by themselves, per sweep.
-const SELF_CHANGES_MAX: usize = 64;
+pub use upkeep::Upkeep;
 
 /// Keeps the jobs of the partitions held.
 pub struct Trigger {
     store: SharedStore,
     board: Arc<Board>,
+    upkeep: Upkeep,
 }
 
 impl Trigger {
     /// A trigger for what the board holds.
     pub fn new(store: SharedStore, board: Arc<Board>) -> Self {
-        Self { store, board }
+        let upkeep = Upkeep::new(store.clone(), board.clone());
+        Self { store, board, upkeep }
     }
 
     /// Brings in the jobs that were changed since they were loaded.
@@ -85,63 +87,4 @@ impl Trigger {
         }
         Ok(())
     }
-
-    /// Ends pauses whose time is over, marks jobs whose schedules are used up or shut out by their
-    /// calendars, and refreshes the next fire times that lists show.
-    ///
-    /// # Errors
-    /// The store's, other than a change that somebody else made first.
-    pub async fn upkeep(&self, now: DateTime<Utc>) -> Result<()> {
-        let due = self.board.jobs_to_change(now, SELF_CHANGES_MAX);
-        self.resume(due.resume, now).await?;
-        let expired = JobChange { state: Some((JobState::Expired, None, String::new())), ..own() };
-        for job in due.expire {
-            self.change(job, expired.clone(), Box::new(|_| Vec::new()), now).await?;
-        }
-        for (job, problem) in due.shut {
-            let change = JobChange { problem: Some(problem), ..own() };
-            self.change(job, change, Box::new(|_| Vec::new()), now).await?;
-        }
-        let next = self.board.next_fires_to_show(now, OWNER_BATCH_MAX);
-        if !next.is_empty() {
-            self.store.show_next_fires(&next).await?;
-        }
-        Ok(())
-    }
-
-    /// Resumes jobs whose pause has ended: their fire times count from the end of the pause, not
-    /// from now.
-    async fn resume(&self, jobs: Vec<AtVersion>, now: DateTime<Utc>) -> Result<()> {
-        for job in jobs {
-            let change = JobChange {
-                state: Some((JobState::Active, None, String::new())),
-                restart_schedule: true,
-                ..own()
-            };
-            let replan = |input: &ReplanInput| {
-                plan::resumed_fires(&input.job, input.partition.planned_until)
-            };
-            self.change(job, change, Box::new(replan), now).await?;
-        }
-        Ok(())
-    }
-
-    async fn change(
-        &self,
-        (job, version): AtVersion,
-        change: JobChange,
-        replan: Replan,
-        now: DateTime<Utc>,
-    ) -> Result<()> {
-        let change = JobChange { version: Some(version), ..change };
-        match self.store.change_job(job, &change, replan, now).await {
-            Ok(_) | Err(StoreError::Conflict(_) | StoreError::NotFound(_)) => Ok(()),
-            Err(fault) => Err(fault),
-        }
-    }
-}
-
-/// A change by the scheduler itself that changes nothing yet.
-fn own() -> JobChange {
-    JobChange::by("")
 }

@@ -66,6 +66,7 @@ const MAY_USE: [(&str, &[&str]); 22] = [
             "results",
             "store",
             "telemetry",
+            "trigger",
         ],
     ),
 ];

@@ -3,12 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
-use tokio::sync::{
-    Notify,
-    broadcast::{
-        Receiver,
-        error::{RecvError, TryRecvError},
+use tokio::{
+    sync::{
+        Notify,
+        broadcast::{
+            Receiver,
+            error::{RecvError, TryRecvError},
+        },
     },
+    time::{Interval, MissedTickBehavior},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +34,7 @@ use crate::{
     results::{RunListener, Specs},
     store::{FOLLOW_BATCH_MAX, SharedStore, Topic, cluster::mark_of, ops::Retention},
     telemetry::metrics,
+    trigger::Upkeep,
 };
 
 /// How often it is looked whether this node's row is to be written: when its partitions changed.
@@ -39,8 +43,14 @@ const PRESENCE_LOOK: Duration = Duration::from_secs(1);
 const PRESENCE_EVERY: u32 = 5;
 /// The offset to the database's clock is measured after so many looks: 30 s.
 const CLOCK_EVERY: u32 = 30;
+/// Jobs change by themselves, and their next fire times are shown anew, this often.
+const UPKEEP_EVERY: Duration = Duration::from_secs(2);
 /// What is past its retention is removed this often, sooner while there is more.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// Jobs that changed are read in at once, and again not before this time has passed by the machine's
+/// clock: of very many changes, each would otherwise be read by itself. Where it matters before, the store
+/// refuses the job's runs.
+const RELOAD_PAUSE: Duration = Duration::from_millis(20);
 /// Pause between two steps of pruning, so that it never crowds out scheduling.
 const PRUNE_PAUSE: Duration = Duration::from_millis(200);
 /// The board as results know it.
@@ -119,23 +129,36 @@ impl Loops {
         let mut hints = self.store.hints();
         let capacity = self.hub.capacity_changed();
         let mut nudge = Nudge::all();
+        let mut pace = reload_pace();
+        let mut reload = true;
         let mut left = false;
-        loop {
+        'rounds: loop {
             if self.drained.is_cancelled() && !std::mem::replace(&mut left, true) {
                 owner.leave(self.clock.now()).await;
             }
-            let wake = owner.tick(self.clock.now(), nudge).await;
+            let wake = owner.tick(self.clock.now(), Nudge { jobs: reload, ..nudge }).await;
             progress.round(self.clock.elapsed(), owner.fault());
-            nudge = Nudge::default();
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                hint = hints.recv() => self.take_hint(hint, &mut nudge),
-                () = self.told.notified() => nudge.partitions = true,
-                () = self.drained.cancelled(), if !left => {}
-                () = capacity.notified() => {}
-                () = self.board.changed() => {}
-                () = self.clock.wait_until(wake) => {}
+            nudge = Nudge { jobs: nudge.jobs && !reload, ..Nudge::default() };
+            reload = false;
+            loop {
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => break 'rounds,
+                    hint = hints.recv() => self.take_hint(hint, &mut nudge),
+                    () = self.told.notified() => nudge.partitions = true,
+                    () = self.drained.cancelled(), if !left => break,
+                    () = capacity.notified() => break,
+                    () = self.board.changed() => break,
+                    () = self.clock.wait_until(wake) => break,
+                    _ = pace.tick(), if nudge.jobs => {
+                        reload = true;
+                        break;
+                    }
+                }
+                self.drain_hints(&mut hints, &mut nudge);
+                if nudge.is_urgent() {
+                    break;
+                }
             }
             self.drain_hints(&mut hints, &mut nudge);
         }
@@ -225,6 +248,16 @@ impl Loops {
                 () = stop.cancelled() => return,
                 () = told => {}
                 () = self.clock.wait(SWEEP_EVERY) => {}
+            }
+        }
+    }
+
+    /// Changes jobs that change by themselves.
+    pub(super) async fn upkeep(self, upkeep: Upkeep, stop: CancellationToken) {
+        while self.pause(UPKEEP_EVERY, &stop).await {
+            if let Err(fault) = upkeep.step(self.clock.now()).await {
+                metrics().store_errors.inc();
+                tracing::debug!(%fault, "jobs that change by themselves wait for it");
             }
         }
     }
@@ -339,6 +372,17 @@ impl Loops {
             () = self.clock.wait(wait) => true,
         }
     }
+}
+
+/// Ticks at once, and then no sooner than [`RELOAD_PAUSE`] after it was last asked.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "it spares work and decides nothing: changes are read in also where a clock stands still"
+)]
+fn reload_pace() -> Interval {
+    let mut pace = tokio::time::interval(RELOAD_PAUSE);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    pace
 }
 
 /// Returns after a hint that is wanted, or when hints may have been lost.

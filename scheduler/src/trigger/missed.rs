@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{SELF_CHANGES_MAX, Trigger};
+use super::Trigger;
 use crate::{
     board::Late,
     model::{
@@ -38,9 +38,7 @@ impl Trigger {
             return Ok(());
         }
         // A pause that ended meanwhile ended then: what came after it was missed too.
-        let due = self.board.jobs_to_change(now, SELF_CHANGES_MAX).resume;
-        if !due.is_empty() {
-            self.resume(due, now).await?;
+        if self.upkeep.resume(now).await? {
             self.reload().await?;
         }
         loop {

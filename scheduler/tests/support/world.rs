@@ -37,6 +37,7 @@ use clawjob_scheduler::{
         ops::{NewJob, RunQuery, Scheduled},
         sqlite::SqliteStore,
     },
+    trigger::Upkeep,
 };
 use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 use tokio_util::sync::CancellationToken;
@@ -45,6 +46,8 @@ use super::flaky::Flaky;
 
 /// Longest jump of the clock: heartbeats must keep coming.
 pub const STEP_MAX: TimeDelta = TimeDelta::seconds(3);
+/// Jobs change by themselves this often.
+const UPKEEP_EVERY: TimeDelta = TimeDelta::seconds(2);
 /// Rounds in which everybody may act at one instant before the clock moves on.
 const ROUNDS_MAX: usize = 200;
 
@@ -169,6 +172,7 @@ pub struct World {
     pub step_max: TimeDelta,
     process: Process,
     beat_at: DateTime<Utc>,
+    upkeep_at: DateTime<Utc>,
     down: bool,
     _dir: tempfile::TempDir,
 }
@@ -179,6 +183,7 @@ struct Process {
     events: EventReceiver,
     owner: Owner,
     follower: Follower,
+    upkeep: Upkeep,
     /// Tells of ends to follow up.
     hints: Receiver<Topic>,
 }
@@ -217,8 +222,9 @@ fn start(store: &SharedStore, clock: &Arc<ManualClock>) -> (Arc<Board>, Arc<Hub>
     let owner = Owner::new(store.clone(), board.clone(), reach, now, node, rules);
     let raiser = Raiser::new(store.clone(), None);
     let follower = Follower::new(store.clone(), board.clone(), raiser);
+    let upkeep = Upkeep::new(store.clone(), board.clone());
     let hints = store.hints();
-    (board, hub, Process { results, events, owner, follower, hints })
+    (board, hub, Process { results, events, owner, follower, upkeep, hints })
 }
 
 impl World {
@@ -242,6 +248,7 @@ impl World {
             step_max: STEP_MAX,
             process,
             beat_at: begin,
+            upkeep_at: begin,
             down: false,
             _dir: dir,
         }
@@ -393,6 +400,12 @@ impl World {
                         moved = true;
                     }
                 }
+            }
+            if !self.down && now >= self.upkeep_at {
+                self.upkeep_at = now + UPKEEP_EVERY;
+                // What fails is done at the next time.
+                let _ = self.process.upkeep.step(now).await;
+                moved = true;
             }
             let nudge =
                 Nudge { jobs: first, inbox: first || moved, partitions: first, permits: false };
