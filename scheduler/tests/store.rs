@@ -122,6 +122,7 @@ cases! {
         a_fire_time_that_has_ended_is_not_planned_again,
         a_plan_of_an_earlier_owner_changes_nothing,
         a_plan_with_old_jobs_changes_nothing,
+        a_changed_job_keeps_no_other_of_its_partition_from_its_plan,
         a_stale_partition_leaves_the_others_their_plan,
         a_run_outside_the_plan_s_partitions_is_refused,
         a_skip_is_a_row_that_nobody_plans_again,

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use super::{Board, DueStep, Inner, Live, moment::Moment};
 use crate::{
@@ -17,17 +17,13 @@ use crate::{
     store::ops::{PartitionRow, Planned},
 };
 
-/// Rows that others wrote may be of fire times this much later than their owner's clock shows; clocks
-/// differ by much less.
-const FRESH_AFTER: TimeDelta = TimeDelta::seconds(10);
-
 impl Board {
     /// Takes the fire times that have come, at most `max`, the earliest first: each is a run that is
     /// due from now on, or once its spread is over. Returns whether there are more.
     pub fn fall_due(&self, now: DateTime<Utc>, max: usize) -> bool {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        inner.note_fresh(now);
+        inner.fresh.note(inner.partitions.values(), now);
         let until = Moment::from(now);
         let mut taken = 0;
         while taken < max {
@@ -79,19 +75,18 @@ impl Board {
         let inner = self.inner.lock();
         runs.iter().all(|id| {
             let live = inner.runs.get(id);
-            live.is_some_and(|Live { run, .. }| {
-                inner.fresh_from.get(&run.partition).is_some_and(|from| run.fire_at > *from)
-            })
+            live.is_some_and(|Live { run, .. }| inner.fresh.is_fresh(run.job, run.fire_at))
         })
     }
 
-    /// What the store made of runs that were to be written. Those of a partition that it refused are
-    /// forgotten, and their fire times come again once it was reloaded. Returns those that are in the
-    /// store already, to be read.
+    /// What the store made of runs that were to be written. Those of a partition or job that it refused
+    /// are forgotten, and their fire times come again once what has changed was reloaded. Returns those
+    /// that are in the store already, to be read.
     pub fn written(&self, runs: &[RunId], planned: &Planned) -> Vec<RunId> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let inserted: HashSet<RunId> = planned.inserted.iter().copied().collect();
+        let changed: HashSet<JobId> = planned.changed.iter().copied().collect();
         inner.behind.extend(&planned.advanced);
         let mut there = Vec::new();
         for id in runs {
@@ -103,10 +98,12 @@ impl Board {
             else {
                 continue;
             };
-            if planned.advanced.contains(&job.partition()) {
+            if planned.advanced.contains(&job.partition()) && !changed.contains(&job) {
                 there.push(*id);
             } else {
                 inner.refused = true;
+                // Of two fire times the later one may be written, and comes again with the earlier.
+                inner.fresh.changed(job);
                 inner.drop_run(*id, None);
                 inner.fire_again(job, fire);
             }
@@ -134,7 +131,7 @@ impl Board {
         self.inner.lock().behind.retain(|partition| !moved.contains(partition));
     }
 
-    /// Whether the store refused a partition since this was last asked: its row is not as it is here.
+    /// Whether the store refused a partition or a job since this was last asked: it is not as it is here.
     pub fn take_refused(&self) -> bool {
         std::mem::take(&mut self.inner.lock().refused)
     }
@@ -146,18 +143,6 @@ impl Board {
 }
 
 impl Inner {
-    /// Partitions that were taken or reloaded just now may have rows of an earlier owner or of a change
-    /// of their jobs, up to now by anybody's clock.
-    fn note_fresh(&mut self, now: DateTime<Utc>) {
-        if self.fresh_from.len() == self.partitions.len() {
-            return;
-        }
-        for row in self.partitions.values() {
-            let from = now.max(row.planned_until).max(row.served_until) + FRESH_AFTER;
-            self.fresh_from.entry(row.id).or_insert(from);
-        }
-    }
-
     /// A run of a fire time that has come, unless it is known: whoever changed its job wrote it.
     fn put_unwritten(&mut self, new: NewRun, now: DateTime<Utc>) {
         let id = new.id;

@@ -338,8 +338,11 @@ impl Inner {
     pub(super) fn queue_changed(&mut self, id: JobId, from: DateTime<Utc>) {
         self.queue_fire_from(id, from);
         let next = self.jobs.get(id).and_then(|entry| entry.next.get());
-        if let (Some(row), Some(next)) = (self.partitions.get_mut(&id.partition()), next) {
-            row.planned_until = row.planned_until.min(next);
+        if let (Some(row), Some(next)) = (self.partitions.get_mut(&id.partition()), next)
+            && next < row.planned_until
+        {
+            self.fresh.goes_back(row.id, row.planned_until);
+            row.planned_until = next;
         }
     }
 

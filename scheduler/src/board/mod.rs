@@ -8,6 +8,7 @@
 mod admission;
 mod backfill;
 mod fires;
+mod fresh;
 mod jobs;
 mod kinds;
 mod lanes;
@@ -84,9 +85,9 @@ struct Inner {
     replacing: HashMap<JobId, RunId>,
     /// Runs that have no row yet, by the time of their ids.
     unwritten: BTreeSet<RunId>,
-    /// From when on nobody but this owner can have written runs of a partition's fire times.
-    fresh_from: BTreeMap<PartitionId, DateTime<Utc>>,
-    /// The store refused what was to be written of a partition.
+    /// From when on nobody but this owner can have written runs of fire times.
+    fresh: fresh::Fresh,
+    /// The store refused what was to be written of a partition or a job.
     refused: bool,
     /// Partitions with runs beyond their stored `planned_until` or `served_until`.
     behind: BTreeSet<PartitionId>,
@@ -113,7 +114,7 @@ impl Board {
         let mut inner = self.inner.lock();
         for row in &adoption.partitions {
             inner.partitions.insert(row.id, *row);
-            inner.fresh_from.remove(&row.id);
+            inner.fresh.taken(row.id);
         }
         let ends: HashMap<_, _> = adoption.last_ends.into_iter().collect();
         let mut uses: HashMap<_, _> = adoption.uses.into_iter().collect();
@@ -157,7 +158,6 @@ impl Board {
     ) {
         let mut inner = self.inner.lock();
         for row in rows {
-            inner.fresh_from.remove(&row.id);
             if let Some(held) = inner.partitions.get_mut(&row.id) {
                 held.jobs_version = row.jobs_version;
                 held.planned_until = held.planned_until.max(row.planned_until);
@@ -179,6 +179,7 @@ impl Board {
         }
         for job in &jobs {
             inner.put_job(job);
+            inner.fresh.changed(job.id);
         }
         for (job, end) in last_ends {
             if let Some(entry) = inner.jobs.get_mut(*job) {
@@ -223,7 +224,7 @@ impl Board {
         }
         inner.partitions.retain(|id, _| !gone(id));
         inner.behind.retain(|id| !gone(id));
-        inner.fresh_from.retain(|id, _| !gone(id));
+        partitions.iter().for_each(|id| inner.fresh.gave(*id));
         inner.held.retain(|job| !gone(&job.partition()));
         inner.replacing.retain(|job, _| !gone(&job.partition()));
         inner.fires.release(|partition| gone(&partition));

@@ -65,7 +65,7 @@ fn plan(board: &Board, until: DateTime<Utc>) -> Vec<RunId> {
 fn write(board: &Board, runs: &[RunId], taken: bool) -> Vec<RunId> {
     let advanced = board.partitions().iter().map(|row| row.id).collect();
     let planned = match taken {
-        true => Planned { advanced, inserted: runs.to_vec() },
+        true => Planned { advanced, inserted: runs.to_vec(), ..Planned::default() },
         false => Planned::default(),
     };
     assert_eq!(board.written(runs, &planned), []);

@@ -9,6 +9,9 @@ use ulid::Ulid;
 
 /// How many partitions the jobs are spread over. Fixed when a database is created.
 pub const PARTITION_COUNT: u16 = 64;
+/// Jobs share so many locks, see [`JobId::stripe`]: a multiple of the partitions. More would keep fewer
+/// runs of other jobs waiting for a change, but all of them must find room in Postgres's table of locks.
+pub const STRIPE_COUNT: u16 = 16 * PARTITION_COUNT;
 
 /// Where the mark of a shard's id lies: the 16 bits after the time.
 const SHARD_MARK_SHIFT: u32 = 64;
@@ -27,8 +30,17 @@ impl JobId {
     /// The partition the job belongs to: a multiplicative hash, so that jobs made one after the
     /// other spread evenly.
     pub fn partition(self) -> PartitionId {
-        let mixed = (self.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        PartitionId((mixed % u64::from(PARTITION_COUNT)) as u16)
+        PartitionId((self.mixed() % u64::from(PARTITION_COUNT)) as u16)
+    }
+
+    /// Which of the [`STRIPE_COUNT`] locks excludes changes of the job and new runs of it from each
+    /// other. All jobs of a stripe are of one partition.
+    pub fn stripe(self) -> u16 {
+        (self.mixed() % u64::from(STRIPE_COUNT)) as u16
+    }
+
+    fn mixed(self) -> u64 {
+        (self.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32
     }
 }
 
@@ -194,6 +206,14 @@ mod tests {
         assert!(!parent.is_shard() && !marked.is_shard());
         let other = RunId::by_hand(at(1_700_000_000_000), 8);
         assert!(!(first..=last).contains(&RunId::shard(other, 1)));
+    }
+
+    #[test]
+    fn the_jobs_of_a_stripe_are_of_one_partition() {
+        for job in (0..10_000).map(JobId) {
+            assert!(job.stripe() < STRIPE_COUNT);
+            assert_eq!(job.stripe() % PARTITION_COUNT, job.partition().0);
+        }
     }
 
     #[test]

@@ -165,9 +165,12 @@ pub struct Addressee {
 /// What a plan did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Planned {
-    /// Partitions whose row had the given epoch and jobs_version.
+    /// Partitions whose row had the given epoch and, unless the plan only adds runs, `jobs_version`.
     pub advanced: Vec<PartitionId>,
-    /// Runs that were inserted (others existed already, or their partition was left alone).
+    /// Jobs, in no order and perhaps more than once, whose runs were refused: they have changed since
+    /// the given `jobs_version`, or are about to.
+    pub changed: Vec<JobId>,
+    /// Runs that were inserted (others existed already, or their partition or job was left alone).
     pub inserted: Vec<RunId>,
 }
 

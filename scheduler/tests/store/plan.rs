@@ -6,11 +6,11 @@ use chrono::TimeDelta;
 use clawjob_scheduler::{
     model::{
         ids::RunId,
-        job::Job,
+        job::{Job, JobSpec},
         route::Use,
         run::{RunState, Skip, TriggerKind},
     },
-    store::ops::{Addressee, EndAnswer, Plan, Planned, RunScope},
+    store::ops::{Addressee, EndAnswer, JobChange, Plan, Planned, RunScope},
 };
 
 use super::fixture::{Fixture, advance, at, differ, ending, fire};
@@ -21,7 +21,8 @@ pub(crate) async fn a_plan_inserts_runs_and_one_without_moves_its_partition(f: &
     let runs = [fire(&job, at(10)), fire(&job, at(20))];
     let planned = f.store.plan(&f.plan_of(&runs).await, at(1)).await.expect("a plan");
     let inserted = vec![runs[0].id, runs[1].id];
-    assert_eq!(planned, Planned { advanced: vec![job.partition], inserted: inserted.clone() });
+    let advanced = vec![job.partition];
+    assert_eq!(planned, Planned { advanced, inserted: inserted.clone(), ..Planned::default() });
     assert_eq!(f.partition(job.partition).await, before, "runs tell of themselves");
     let moves = Plan { advances: vec![advance(&before)], ..Plan::default() };
     f.store.plan(&moves, at(1)).await.expect("a plan");
@@ -109,6 +110,29 @@ pub(crate) async fn a_plan_with_old_jobs_changes_nothing(f: &Fixture) {
     f.store.get_run(old.skips[0].id).await.expect_err("the skip was refused, too");
 }
 
+pub(crate) async fn a_changed_job_keeps_no_other_of_its_partition_from_its_plan(f: &Fixture) {
+    let one = f.job("a").await;
+    let mut other = f.job("b0").await;
+    for n in 1.. {
+        if other.partition == one.partition && other.id.stripe() != one.id.stripe() {
+            break;
+        }
+        other = f.job(&format!("b{n}")).await;
+    }
+    let plan = f.plan_of(&[fire(&one, at(10)), fire(&other, at(10))]).await;
+    let spec = JobSpec { handler: "other".to_owned(), ..JobSpec::default() };
+    let edit = JobChange { spec: Some(spec), ..JobChange::by("me") };
+    f.store.change_job(one.id, &edit, Box::new(|_| Vec::new()), at(1)).await.expect("changed");
+    let planned = f.store.plan(&plan, at(2)).await.expect("a plan");
+    let inserted = vec![RunId::scheduled(other.id, at(10))];
+    let advanced = vec![one.partition];
+    assert_eq!(planned, Planned { advanced, changed: vec![one.id], inserted });
+    // Once it was read anew, its runs are added too.
+    let again = f.plan_of(&[fire(&one, at(10))]).await;
+    let planned = f.store.plan(&again, at(3)).await.expect("a plan");
+    assert_eq!(planned.inserted, [RunId::scheduled(one.id, at(10))]);
+}
+
 /// Two jobs in different partitions.
 async fn two_jobs(f: &Fixture) -> (Job, Job) {
     let one = f.job("a").await;
@@ -127,7 +151,8 @@ pub(crate) async fn a_stale_partition_leaves_the_others_their_plan(f: &Fixture) 
     plan.advances[0].epoch += 1;
     let planned = f.store.plan(&plan, at(1)).await.expect("a plan");
     let inserted = vec![RunId::scheduled(other.id, at(10))];
-    assert_eq!(planned, Planned { advanced: vec![other.partition], inserted });
+    let advanced = vec![other.partition];
+    assert_eq!(planned, Planned { advanced, inserted, ..Planned::default() });
 }
 
 pub(crate) async fn a_run_outside_the_plan_s_partitions_is_refused(f: &Fixture) {
@@ -158,7 +183,8 @@ pub(crate) async fn a_skip_is_a_row_that_nobody_plans_again(f: &Fixture) {
     let plan = Plan { advances: vec![advance(&row)], skips: skips.clone(), ..Plan::default() };
     for _ in 0..2 {
         let planned = f.store.plan(&plan, at(50)).await.expect("a plan");
-        assert_eq!(planned, Planned { advanced: vec![job.partition], inserted: Vec::new() });
+        let advanced = vec![job.partition];
+        assert_eq!(planned, Planned { advanced, ..Planned::default() });
     }
     let record = f.store.get_run(skips[0].id).await.expect("the skip");
     assert_eq!(record.run.state, RunState::Skipped);

@@ -76,24 +76,92 @@ fn a_run_that_the_store_has_already_is_to_be_read() {
     let board = board(vec![job_every(1, 2)]);
     board.fall_due(at(2), 10);
     let runs = ids(&board);
-    let planned = Planned { advanced: vec![JobId(1).partition()], inserted: Vec::new() };
+    let planned = Planned { advanced: vec![JobId(1).partition()], ..Planned::default() };
     assert_eq!(board.written(&runs, &planned), runs);
     assert_eq!(ids(&board), []);
 }
 
+/// Whether the store need not look for the rows of jobs' fire times at a second.
+fn are_fresh<const N: usize>(board: &Board, jobs: [i64; N], second: i64) -> [bool; N] {
+    board.fall_due(at(second), 100);
+    let fresh = jobs.map(|job| board.are_fresh(&[RunId::scheduled(JobId(job), at(second))]));
+    write(board, &ids(board), true);
+    fresh
+}
+
 #[test]
-fn a_fire_time_soon_after_its_partition_was_taken_or_reloaded_may_have_a_row() {
+fn a_fire_time_soon_after_its_partition_was_taken_may_have_a_row() {
     let board = board(vec![job_every(1, 2)]);
-    let fresh = |second| {
-        board.fall_due(at(second), 100);
-        let runs = ids(&board);
-        let fresh = runs.last().is_some_and(|run| board.are_fresh(&[*run]));
-        write(&board, &runs, true);
-        fresh
+    let fresh = [2, 12, 14].map(|second| are_fresh(&board, [1], second));
+    assert_eq!(fresh, [[false], [false], [true]]);
+}
+
+#[test]
+fn a_fire_time_soon_after_its_job_was_changed_may_have_a_row_but_not_those_of_others() {
+    let mut jobs = vec![job_every(1, 2)];
+    let beside = (2..).find(|id| JobId(*id).partition() == JobId(1).partition()).expect("some");
+    jobs.push(job_every(beside, 2));
+    let board = board(jobs);
+    assert_eq!(are_fresh(&board, [1, beside], 14), [false, false]);
+    assert_eq!(are_fresh(&board, [1, beside], 26), [true, true]);
+    let changed = Job { version: 2, updated_at: at(26), ..job_every(1, 2) };
+    board.replace_jobs(&board.partitions(), vec![changed], OpenRuns::default(), &[]);
+    let fresh = [28, 38, 40].map(|second| are_fresh(&board, [1, beside], second));
+    assert_eq!(fresh, [[false, true], [false, true], [true, true]]);
+}
+
+#[test]
+fn a_fire_time_that_comes_again_with_an_earlier_one_that_was_refused_may_have_a_row() {
+    let board = board(vec![job_every(1, 2)]);
+    assert_eq!(are_fresh(&board, [1], 2), [false]);
+    board.fall_due(at(16), 10);
+    let [refused, taken] = [14, 16].map(|second| RunId::scheduled(JobId(1), at(second)));
+    assert!(board.are_fresh(&[refused, taken]));
+    let advanced = vec![JobId(1).partition()];
+    let later = Planned { advanced: advanced.clone(), inserted: vec![taken], ..Planned::default() };
+    assert_eq!(board.written(&[taken], &later), []);
+    let earlier = Planned { advanced, changed: vec![JobId(1)], inserted: Vec::new() };
+    assert_eq!(board.written(&[refused], &earlier), []);
+    board.ended(taken, at(16));
+    board.fall_due(at(16), 10);
+    assert!(ids(&board).ends_with(&[refused, taken]), "it has ended, and is not known any more");
+    assert!(!board.are_fresh(&[taken]));
+}
+
+#[test]
+fn what_a_partition_goes_back_to_for_a_changed_job_may_have_rows() {
+    let mut jobs = vec![job_every(1, 2)];
+    let beside = (2..).find(|id| JobId(*id).partition() == JobId(1).partition()).expect("some");
+    jobs.push(job_every(beside, 2));
+    let board = board(jobs);
+    are_fresh(&board, [1], 2);
+    are_fresh(&board, [1], 26);
+    board.all_written(at(27));
+    let before = RunId::scheduled(JobId(beside), at(26));
+    let changed = Job { version: 2, updated_at: at(20), ..job_every(1, 2) };
+    board.replace_jobs(&board.partitions(), vec![changed], OpenRuns::default(), &[]);
+    assert!(board.partitions()[0].planned_until < at(26));
+    let inner = board.inner.lock();
+    assert!(!inner.fresh.is_fresh(JobId(beside), before.time()));
+    assert!(inner.fresh.is_fresh(JobId(beside), at(28)));
+}
+
+#[test]
+fn runs_of_a_job_that_the_store_says_has_changed_come_again_and_others_of_its_partition_do_not() {
+    let beside = (2..).find(|id| JobId(*id).partition() == JobId(1).partition()).expect("some");
+    let board = board(vec![job_every(1, 2), job_every(beside, 2)]);
+    board.fall_due(at(2), 10);
+    let [refused, taken] = [1, beside].map(|job| RunId::scheduled(JobId(job), at(2)));
+    let planned = Planned {
+        advanced: vec![JobId(1).partition()],
+        changed: vec![JobId(1)],
+        inserted: vec![taken],
     };
-    assert_eq!([fresh(2), fresh(12), fresh(14)], [false, false, true]);
-    board.replace_jobs(&board.partitions(), Vec::new(), OpenRuns::default(), &[]);
-    assert_eq!([fresh(16), fresh(26), fresh(28)], [false, false, true]);
+    assert_eq!(board.written(&[refused, taken], &planned), []);
+    assert!(board.take_refused());
+    assert_eq!((board.run(refused), board.run(taken).is_some()), (None, true));
+    board.fall_due(at(2), 10);
+    assert_eq!(ids(&board), [refused]);
 }
 
 #[test]

@@ -57,7 +57,7 @@ pub(super) async fn ensure_app(
     name: &str,
     now: DateTime<Utc>,
 ) -> Result<App> {
-    let client = store.client().await?;
+    let client = store.keyed().await?;
     if let Some(app) = by_name(&client, name).await? {
         return Ok(app);
     }

@@ -4,14 +4,14 @@
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::{
     PostgresStore, error,
     filter::{self, Fields, Values},
-    requests::{begin, commit},
-    rows::{Reader, execute, to_json},
+    rows::{Reader, execute},
+    scribe::{Entry, uuid},
 };
 use crate::{
     model::audit::{AuditEvent, AuditId},
@@ -25,9 +25,6 @@ use crate::{
 /// Columns that [`event`] reads, in its order.
 const EVENT: &str = "id, at, app, principal, method, resource, request_id, peer_address, code, \
     changed_fields::text";
-
-/// The transaction's commit waits for no disk.
-const LAZILY: &str = "SET LOCAL synchronous_commit = off";
 
 /// Fields of `audit_event`.
 const FIELDS: Fields = Fields {
@@ -54,46 +51,14 @@ fn event(row: &Row) -> Result<AuditEvent> {
     })
 }
 
-fn uuid(id: AuditId) -> Uuid {
-    Uuid::from_bytes(id.to_bytes())
-}
-
-impl PostgresStore {
-    async fn write_lazily(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<()> {
-        let mut client = self.client().await?;
-        let tx = begin(&mut client).await?;
-        execute(&tx, LAZILY, &[]).await?;
-        execute(&tx, sql, params).await?;
-        commit(tx).await
-    }
-}
-
 #[async_trait]
 impl AuditStore for PostgresStore {
     async fn write_audit(&self, event: &AuditEvent) -> Result<()> {
-        let sql = "INSERT INTO audit_event (id, at, app, principal, method, resource, request_id,
-                peer_address, code, changed_fields)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::jsonb)";
-        let params: [&(dyn ToSql + Sync); 10] = [
-            &uuid(event.id),
-            &event.at,
-            &event.app,
-            &event.principal,
-            &event.method,
-            &event.resource,
-            &event.request_id,
-            &event.peer_address,
-            &event.code,
-            &to_json(&event.changed_fields)?,
-        ];
-        self.write_lazily(sql, &params).await
+        self.scribe.write(Entry::Event(Box::new(event.clone()))).await
     }
 
     async fn end_audit(&self, id: AuditId, code: i32, resource: &str) -> Result<()> {
-        let sql = "UPDATE audit_event SET code = $2,
-                resource = CASE WHEN $3::text = '' THEN resource ELSE $3 END
-            WHERE id = $1";
-        self.write_lazily(sql, &[&uuid(id), &code, &resource]).await
+        self.scribe.write(Entry::End { id, code, resource: resource.to_owned() }).await
     }
 
     async fn list_audit(&self, query: &AuditQuery) -> Result<Vec<AuditEvent>> {

@@ -11,9 +11,9 @@ use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 
 use super::{
-    PostgresStore, jobs,
+    PostgresStore, jobs, planned,
     requests::{answered, begin, commit, remember},
-    rows::{self, JOB, Reader, big, execute, query, query_one, query_opt, smalls, to_json},
+    rows::{self, JOB, Reader, big, execute, query, query_one, query_opt, to_json},
 };
 use crate::{
     model::{
@@ -234,7 +234,7 @@ async fn try_update(
     attach(&tx, &mut before).await?;
     let planned = |job: &Job| partitions.get(&job.partition).map(|row| row.planned_until);
     let passed: Vec<_> = before.iter().filter_map(|job| Some((job, planned(job)?))).collect();
-    jobs::insert_passed(&tx, &passed, true, now).await?;
+    planned::insert_passed(&tx, &passed, true, now).await?;
     let sql = "UPDATE calendar SET spec = $2::text::jsonb, version = version + 1
         WHERE id = $1 AND version = $3";
     if execute(&tx, sql, &[&id, &to_json(spec)?, &big(version)]).await? == 0 {
@@ -247,7 +247,7 @@ async fn try_update(
     }
     attach(&tx, &mut users).await?;
     let ids: Vec<JobId> = users.iter().map(|job| job.id).collect();
-    let mut gone = jobs::remove_planned(&tx, &ids, now).await?;
+    let mut gone = planned::remove_planned(&tx, &ids, now).await?;
     let sql = "UPDATE job j SET jobs_version = p.jobs_version, next_fire_at = NULL, problem = '',
             effective_from = CASE WHEN j.id = ANY($2::bigint[]) THEN greatest(j.effective_from, $3)
                 ELSE j.effective_from END
@@ -262,9 +262,9 @@ async fn try_update(
         let job = Job { next_fire_at: None, problem: String::new(), ..job };
         runs.append(&mut replan(&ReplanInput { job, partition: *partition, now }));
     }
-    let made: HashSet<Uuid> = jobs::insert_all(&tx, &runs, now).await?.into_iter().collect();
+    let made: HashSet<Uuid> = planned::insert_all(&tx, &runs, now).await?.into_iter().collect();
     gone.retain(|run| !made.contains(run));
-    jobs::tell_gone(&tx, &gone, now).await?;
+    planned::tell_gone(&tx, &gone, now).await?;
     let calendar = by_id(&tx, id).await?;
     commit(tx).await?;
     Ok(Some((calendar, partitions.into_keys().collect())))
@@ -280,7 +280,8 @@ async fn users_of(tx: &Transaction<'_>, id: i64, lock: &str) -> Result<Vec<Job>>
     query(tx, &sql, &[&id]).await?.iter().map(rows::job).collect()
 }
 
-/// Locks the partitions of the jobs that use the calendar, in order, and raises their versions.
+/// Locks the partitions of the jobs that use the calendar, in order, then these jobs against new runs,
+/// and raises the partitions' versions. Once a partition is locked, none of its jobs comes to use it.
 async fn lock_partitions(
     tx: &Transaction<'_>,
     id: i64,
@@ -290,12 +291,18 @@ async fn lock_partitions(
             SELECT j.partition FROM job_calendar u JOIN job j ON j.id = u.job_id
             WHERE u.calendar_id = $1 AND j.deleted_at IS NULL)
         ORDER BY p.id FOR UPDATE";
-    let mut held = Vec::new();
+    let mut held: Vec<i16> = Vec::new();
     for row in query(tx, sql, &[&id]).await? {
-        held.push(PartitionId(Reader::new(&row).get::<i16>()?.unsigned_abs()));
+        held.push(Reader::new(&row).get()?);
+    }
+    let sql = "SELECT j.id FROM job_calendar u JOIN job j ON j.id = u.job_id
+        WHERE u.calendar_id = $1 AND j.deleted_at IS NULL AND j.partition = ANY($2::smallint[])";
+    let mut users = Vec::new();
+    for row in query(tx, sql, &[&id, &held]).await? {
+        users.push(JobId(Reader::new(&row).get()?));
     }
     let mut partitions = BTreeMap::new();
-    for row in jobs::raise_versions(tx, &smalls(held), now).await? {
+    for row in jobs::raise_versions(tx, &users, now).await? {
         partitions.insert(row.id, row);
     }
     Ok(partitions)

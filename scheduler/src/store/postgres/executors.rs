@@ -1,5 +1,7 @@
 //! Executors: the rows behind their sessions.
 
+use std::sync::LazyLock;
+
 use chrono::{DateTime, Utc};
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::{Row, types::ToSql};
@@ -28,7 +30,10 @@ const WITH_EXECUTOR: &str = "r.app_id = $1 AND r.executor = $2 \
     AND r.state IN ('DISPATCHED', 'RUNNING', 'CANCELING')";
 
 fn executor(row: &Row) -> Result<Executor> {
-    let mut row = Reader::new(row);
+    read_executor(&mut Reader::new(row))
+}
+
+fn read_executor(row: &mut Reader<'_>) -> Result<Executor> {
     Ok(Executor {
         row: row.get()?,
         app: AppId(row.get()?),
@@ -72,7 +77,7 @@ pub(super) async fn get_executor(
     app: AppId,
     name: &str,
 ) -> Result<Executor> {
-    by_name(&store.client().await?, app, name, "").await?.ok_or_else(|| not_found(name))
+    by_name(&store.keyed().await?, app, name, "").await?.ok_or_else(|| not_found(name))
 }
 
 pub(super) async fn claim_executor(
@@ -80,79 +85,103 @@ pub(super) async fn claim_executor(
     claim: &Claim,
     now: DateTime<Utc>,
 ) -> Result<Claimed> {
-    let mut client = store.client().await?;
-    let tx = begin(&mut client).await?;
-    let before = match locked(&tx, claim).await? {
-        Some(row) => Some(row),
-        // Of two first claims one waits for the other here.
-        None if make(&tx, claim, now).await? => None,
-        None => locked(&tx, claim).await?,
+    let mut client = store.keyed().await?;
+    // Mostly the executor is known and free, and one statement does.
+    let (executor, resumed) = match take(&client, claim, now).await? {
+        Some(taken) => taken,
+        None => {
+            let tx = begin(&mut client).await?;
+            // Of two first claims one waits for the other here.
+            make(&tx, claim, now).await?;
+            let Some(taken) = take(&tx, claim, now).await? else {
+                let row = by_name(&tx, claim.app, &claim.name, "FOR UPDATE OF e").await?;
+                let row = row.ok_or_else(|| not_found(&claim.name))?;
+                return Err(claim.refusal(&row).unwrap_or_else(|| moved(&claim.name)));
+            };
+            commit(tx).await?;
+            taken
+        }
     };
-    if let Some(refusal) = before.as_ref().and_then(|row| claim.refusal(row)) {
-        return Err(refusal);
-    }
-    let resumed = before.as_ref().is_some_and(|row| claim.resumes(row));
-    let keeps_token = resumed && !claim.resume_hash.is_empty();
-    let resume_hash = if keeps_token { &claim.resume_hash } else { &claim.fresh_resume_hash };
-    let sql = format!(
-        "UPDATE executor e SET spec = $3::text::jsonb, instance_id = $4, resume_hash = $5,
-            principal = $6, session_epoch = e.session_epoch + 1, node = $7, peer_address = $8,
-            connected_at = $9, disconnected_at = NULL, gone = false, last_seen_at = $9
-        FROM app a WHERE e.app_id = $1 AND e.name = $2 AND a.id = e.app_id RETURNING {EXECUTOR}"
-    );
-    let params: [&(dyn ToSql + Sync); 9] = [
-        &claim.app.0,
-        &claim.name,
-        &to_json(&claim.spec)?,
-        &claim.instance_id,
-        resume_hash,
-        &claim.principal,
-        &claim.node,
-        &claim.peer_address,
-        &now,
-    ];
-    let row = query_opt(&tx, &sql, &params).await?;
-    let executor = executor(&row.ok_or_else(|| not_found(&claim.name))?)?;
-    let attempts = match before {
-        None => Vec::new(),
-        Some(_) => runs_with(&tx, claim).await?,
-    };
-    commit(tx).await?;
+    let is_new = executor.session_epoch == 1;
+    let attempts = if is_new { Vec::new() } else { runs_with(&client, claim).await? };
     store.hints.tell(Topic::Session { executor: executor.row, epoch: executor.session_epoch });
     Ok(Claimed {
         executor,
         resumed,
-        replaced: before.is_some() && !resumed,
+        replaced: !is_new && !resumed,
         attempts: attempts.iter().map(rows::open_run).collect::<Result<_>>()?,
     })
 }
 
-/// The row of the executor, locked against other claims.
-async fn locked(tx: &Transaction<'_>, claim: &Claim) -> Result<Option<Executor>> {
-    by_name(tx, claim.app, &claim.name, "FOR UPDATE OF e").await
+/// Makes the session the executor's, unless another process lives under its name or there is no row:
+/// what [`Claim::refusal`] and [`Claim::resumes`] say, as one guarded statement. Returns the row, and
+/// whether the session resumes.
+async fn take(
+    client: &impl GenericClient,
+    claim: &Claim,
+    now: DateTime<Utc>,
+) -> Result<Option<(Executor, bool)>> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "WITH before AS (
+                SELECT b.id, b.disconnected_at, b.last_seen_at, b.instance_id = $4
+                    AND CASE WHEN $10 = ''::bytea THEN b.principal = $6
+                        ELSE b.resume_hash = $10 END AS resumes
+                FROM executor b WHERE b.app_id = $1 AND b.name = $2 FOR UPDATE
+            )
+            UPDATE executor e SET spec = $3::text::jsonb, instance_id = $4,
+                resume_hash = CASE WHEN b.resumes AND $10 <> ''::bytea THEN $10 ELSE $5 END,
+                principal = $6, session_epoch = e.session_epoch + 1, node = $7, peer_address = $8,
+                connected_at = $9, disconnected_at = NULL, gone = false, last_seen_at = $9
+            FROM before b, app a WHERE e.id = b.id AND a.id = e.app_id
+                AND (b.resumes OR b.disconnected_at IS NOT NULL OR b.last_seen_at <= $11)
+            RETURNING {EXECUTOR}, b.resumes"
+        )
+    });
+    let params: [&(dyn ToSql + Sync); 11] = [
+        &claim.app.0,
+        &claim.name,
+        &to_json(&claim.spec)?,
+        &claim.instance_id,
+        &claim.fresh_resume_hash,
+        &claim.principal,
+        &claim.node,
+        &claim.peer_address,
+        &now,
+        &claim.resume_hash,
+        &claim.alive_since,
+    ];
+    let Some(row) = query_opt(client, &SQL, &params).await? else { return Ok(None) };
+    let mut row = Reader::new(&row);
+    Ok(Some((read_executor(&mut row)?, row.get()?)))
 }
 
-/// Open runs whose current attempt is with the executor.
-async fn runs_with(tx: &Transaction<'_>, claim: &Claim) -> Result<Vec<Row>> {
+fn moved(name: &str) -> StoreError {
+    StoreError::Unavailable(format!("executor {name} was claimed by others meanwhile; try again"))
+}
+
+/// Open runs whose current attempt is with the executor. Once the claim is committed nothing more is
+/// sent to an earlier session.
+async fn runs_with(client: &impl GenericClient, claim: &Claim) -> Result<Vec<Row>> {
     let sql = format!("SELECT {OPEN_RUN} FROM open_run r WHERE {WITH_EXECUTOR}");
     match &claim.may_hold {
-        None => query(tx, &sql, &[&claim.app.0, &claim.name]).await,
+        None => query(client, &sql, &[&claim.app.0, &claim.name]).await,
         Some(runs) if runs.is_empty() => Ok(Vec::new()),
         Some(runs) => {
             let ids: Vec<Uuid> = runs.iter().map(|run| run.to_uuid()).collect();
             let sql = format!("{sql} AND r.id = ANY($3)");
-            query(tx, &sql, &[&claim.app.0, &claim.name, &ids]).await
+            query(client, &sql, &[&claim.app.0, &claim.name, &ids]).await
         }
     }
 }
 
-/// Makes the row with epoch 0 if it is not there.
-async fn make(tx: &Transaction<'_>, claim: &Claim, now: DateTime<Utc>) -> Result<bool> {
+/// Makes the row, free and with epoch 0, if it is not there.
+async fn make(tx: &Transaction<'_>, claim: &Claim, now: DateTime<Utc>) -> Result<()> {
     let sql = "INSERT INTO executor (app_id, name, spec, instance_id, resume_hash, principal,
-            session_epoch, node, peer_address, connected_at, last_seen_at)
-        VALUES ($1, $2, '{}', '', '', '', 0, '', '', $3, $3)
+            session_epoch, node, peer_address, connected_at, disconnected_at, last_seen_at)
+        VALUES ($1, $2, '{}', '', '', '', 0, '', '', $3, $3, $3)
         ON CONFLICT (app_id, name) DO NOTHING";
-    Ok(execute(tx, sql, &[&claim.app.0, &claim.name, &now]).await? == 1)
+    execute(tx, sql, &[&claim.app.0, &claim.name, &now]).await.map(|_| ())
 }
 
 pub(super) async fn room_for_executors(
@@ -208,7 +237,7 @@ pub(super) async fn end_session(
     let sql = "UPDATE executor SET node = '', disconnected_at = coalesce(disconnected_at, $4),
             gone = gone OR $3
         WHERE id = $1 AND session_epoch = $2";
-    execute(&store.client().await?, sql, &[&row, &big(epoch), &left, &now]).await.map(|_| ())
+    execute(&store.keyed().await?, sql, &[&row, &big(epoch), &left, &now]).await.map(|_| ())
 }
 
 pub(super) async fn end_sessions_of(

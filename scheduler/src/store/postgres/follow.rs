@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 
 use super::{
     PostgresStore, alarms,
-    jobs::insert_runs,
+    planned::insert_runs,
     requests::{begin, commit},
     rows::{Reader, big, query, uuids},
     shards,

@@ -1,16 +1,16 @@
 //! Jobs, their revisions, and runs by hand.
 
-use std::collections::HashMap;
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::{GenericClient, Transaction};
-use tokio_postgres::types::ToSql;
+use futures::future::try_join;
+use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 
 use super::{
-    PostgresStore, calendars, chains,
-    owner::{self, NewRuns},
-    past,
+    PostgresStore, calendars, chains, error,
+    planned::{REMOVE, insert_all, insert_passed, insert_runs, skip_due, tell_gone},
     requests::{answered, begin, commit, remember},
     rows::{
         self, JOB, PARTITION, Reader, big, execute, job_state, query, query_opt, small_id, to_json,
@@ -18,10 +18,8 @@ use super::{
 };
 use crate::{
     model::{
-        ids::{JobId, PartitionId, RunId},
+        ids::{JobId, RunId},
         job::{Job, JobSpec},
-        misfire::Decided,
-        plan,
     },
     store::{
         NAMESAKES_MAX, Result, StoreError, Topic,
@@ -34,7 +32,7 @@ pub(super) async fn get_job(store: &PostgresStore, app: &str, name: &str) -> Res
         "SELECT {JOB} FROM job j JOIN app a ON a.id = j.app_id
         WHERE a.name = $1 AND j.name = $2 AND j.deleted_at IS NULL"
     );
-    let client = store.client().await?;
+    let client = store.keyed().await?;
     match query_opt(&client, &sql, &[&app, &name]).await? {
         Some(row) => with_calendars(&client, rows::job(&row)?).await,
         None => Err(StoreError::NotFound(format!("apps/{app}/jobs/{name}"))),
@@ -58,10 +56,17 @@ async fn with_calendars(client: &impl GenericClient, mut job: Job) -> Result<Job
     Ok(job)
 }
 
+static BY_ID: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT {JOB} FROM job j JOIN app a ON a.id = j.app_id WHERE j.id = $1")
+});
+
 async fn by_id(client: &impl GenericClient, id: JobId) -> Result<Job> {
-    let sql = format!("SELECT {JOB} FROM job j JOIN app a ON a.id = j.app_id WHERE j.id = $1");
-    match query_opt(client, &sql, &[&id.0]).await? {
-        Some(row) => with_calendars(client, rows::job(&row)?).await,
+    found(client, query_opt(client, &BY_ID, &[&id.0]).await?.as_ref()).await
+}
+
+async fn found(client: &impl GenericClient, row: Option<&Row>) -> Result<Job> {
+    match row {
+        Some(row) => with_calendars(client, rows::job(row)?).await,
         None => Err(StoreError::NotFound("the job".to_owned())),
     }
 }
@@ -72,7 +77,7 @@ pub(super) async fn create_job(
     replan: Replan,
     now: DateTime<Utc>,
 ) -> Result<Job> {
-    let mut client = store.client().await?;
+    let mut client = store.keyed().await?;
     let tx = begin(&mut client).await?;
     if let Some(answer) = answered(&tx, new.request.as_ref(), now).await? {
         let id = answer.parse().map_err(|_| {
@@ -87,7 +92,7 @@ pub(super) async fn create_job(
     let mut row = Reader::new(&row);
     let id = JobId(row.get()?);
     let app_name: String = row.get()?;
-    let partition = raise_jobs_version(&tx, id.partition(), now).await?;
+    let partition = raise_jobs_version(&tx, id, now).await?;
     let name = format!("apps/{app_name}/jobs/{}", new.name);
     chains::refuse_cycle(&tx, &name, &new.spec).await?;
     if !insert_job(&tx, id, new, &partition, now).await? {
@@ -137,30 +142,82 @@ async fn insert_job(
 /// Locks the partition, before anything else of a job, and raises the version.
 async fn raise_jobs_version(
     tx: &Transaction<'_>,
-    id: PartitionId,
+    job: JobId,
     now: DateTime<Utc>,
 ) -> Result<PartitionRow> {
-    let raised = raise_versions(tx, &[small_id(id)], now).await?;
-    raised.into_iter().next().ok_or_else(|| StoreError::Internal(format!("no partition {id:?}")))
+    only(raise_versions(tx, &[job], now).await?, job)
 }
 
-/// Locks partitions and raises their versions; where there are several, their rows are locked already.
-/// Owners add runs under a lock that they share and that is had alone here until the end: what follows
-/// sees all that they added before, and they add nothing more to the jobs as they were.
+fn only(partitions: Vec<PartitionRow>, job: JobId) -> Result<PartitionRow> {
+    let none = || StoreError::Internal(format!("no partition {:?}", job.partition()));
+    partitions.into_iter().next().ok_or_else(none)
+}
+
+/// Locks the job's partition, raises its version, and reads the job as it is then. Both statements are
+/// sent at once, and the second sees all that was committed before the first had its locks.
+async fn lock_and_read(
+    tx: &Transaction<'_>,
+    id: JobId,
+    now: DateTime<Utc>,
+) -> Result<(PartitionRow, Job)> {
+    // Prepared before either is sent: what is sent first comes first.
+    let raise = tx.prepare_cached(&RAISE).await.map_err(error::db)?;
+    let read = tx.prepare_cached(&BY_ID).await.map_err(error::db)?;
+    let locks = Locks::of(&[id]);
+    let (raise_params, read_params) = (locks.params(), [&id.0 as &(dyn ToSql + Sync)]);
+    let (raised, read) = try_join(tx.query(&raise, &raise_params), tx.query(&read, &read_params))
+        .await
+        .map_err(error::db)?;
+    let raised: Result<_> = raised.iter().map(|row| rows::partition(row, now)).collect();
+    Ok((only(raised?, id)?, found(tx, read.first()).await?))
+}
+
+/// Locks the partitions of jobs and raises their versions; where there are several, their rows are
+/// locked already. Owners add runs of a job under a lock that they share and that is had alone here until
+/// the end: what follows sees all that they added before, and they add nothing more to the jobs as they
+/// were. The locks of jobs follow those of their partitions, so nobody waits for another in a circle.
 pub(super) async fn raise_versions(
     tx: &Transaction<'_>,
-    ids: &[i16],
+    jobs: &[JobId],
     now: DateTime<Utc>,
 ) -> Result<Vec<PartitionRow>> {
-    let sql = format!(
+    let raised = query(tx, &RAISE, &Locks::of(jobs).params()).await?;
+    raised.iter().map(|row| rows::partition(row, now)).collect()
+}
+
+static RAISE: LazyLock<String> = LazyLock::new(|| {
+    format!(
         "WITH raised AS (
             UPDATE partition p SET jobs_version = p.jobs_version + 1 WHERE p.id = ANY($1)
             RETURNING {PARTITION}
         )
-        SELECT {PARTITION}, pg_advisory_xact_lock('partition'::regclass::oid::int, p.id)
+        SELECT {PARTITION}, ARRAY(
+            SELECT pg_advisory_xact_lock('job'::regclass::oid::int, s.stripe)::text
+            FROM unnest($2::int[], $3::smallint[]) AS s (stripe, partition) WHERE s.partition = p.id)
         FROM raised p ORDER BY p.id"
-    );
-    query(tx, &sql, &[&ids]).await?.iter().map(|row| rows::partition(row, now)).collect()
+    )
+});
+
+/// What [`RAISE`] locks, column by column, each once.
+struct Locks {
+    partitions: Vec<i16>,
+    stripes: Vec<i32>,
+    /// Of each stripe.
+    partition: Vec<i16>,
+}
+
+impl Locks {
+    fn of(jobs: &[JobId]) -> Self {
+        let all = jobs.iter().map(|job| (i32::from(job.stripe()), small_id(job.partition())));
+        let all: BTreeSet<(i32, i16)> = all.collect();
+        let partitions: BTreeSet<i16> = all.iter().map(|(_, partition)| *partition).collect();
+        let (stripes, partition) = all.into_iter().unzip();
+        Self { partitions: partitions.into_iter().collect(), stripes, partition }
+    }
+
+    fn params(&self) -> [&(dyn ToSql + Sync); 3] {
+        [&self.partitions, &self.stripes, &self.partition]
+    }
 }
 
 /// Inserts what the replan makes, and leaves it to the owner; returns the ids.
@@ -175,57 +232,6 @@ async fn insert_planned(
     insert_all(tx, &runs, now).await
 }
 
-/// Inserts runs of schedules; returns the ids. Whether a run has ended is asked again afterwards:
-/// one that ended while the insert was under way is in no snapshot of it.
-pub(super) async fn insert_all(
-    tx: &Transaction<'_>,
-    runs: &[NewRun],
-    now: DateTime<Utc>,
-) -> Result<Vec<Uuid>> {
-    if runs.is_empty() {
-        return Ok(Vec::new());
-    }
-    let made = insert_runs(tx, runs, now).await?;
-    let sql = "DELETE FROM open_run o USING unnest($1::uuid[]) AS w (id)
-        WHERE o.id = ANY(ARRAY[w.id]) AND EXISTS (SELECT FROM ended_run e WHERE e.id = w.id)";
-    execute(tx, sql, &[&made]).await?;
-    Ok(made)
-}
-
-/// Inserts runs with their ids in the inbox; those that exist already are left as they are.
-/// Returns the ids inserted.
-pub(super) async fn insert_runs(
-    tx: &Transaction<'_>,
-    runs: &[NewRun],
-    now: DateTime<Utc>,
-) -> Result<Vec<Uuid>> {
-    let sql = "WITH made AS (
-            INSERT INTO open_run (id, job_id, app_id, partition, revision, trigger, state, fire_at,
-                due_at, created_at, extra)
-            SELECT r.id, r.job_id, r.app_id, r.partition, r.revision, r.trigger, 'QUEUED',
-                r.fire_at, r.due_at, $1, r.extra::jsonb
-            FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::smallint[], $6::bigint[],
-                $7::text[], $8::timestamptz[], $9::timestamptz[], $10::text[])
-                AS r (id, job_id, app_id, partition, revision, trigger, fire_at, due_at, extra)
-            WHERE NOT EXISTS (SELECT FROM ended_run e WHERE e.id = r.id)
-            ON CONFLICT (id) DO NOTHING RETURNING id, partition, due_at
-        ), left_behind AS (
-            INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM made
-        ), told AS (
-            INSERT INTO run_event (at, changed) SELECT $1, array_agg(id) FROM made
-            WHERE due_at <= $1 HAVING count(*) > 0
-        )
-        SELECT id FROM made";
-    let mut sorted: Vec<&NewRun> = runs.iter().collect();
-    sorted.sort_by_key(|run| run.id);
-    sorted.dedup_by_key(|run| run.id);
-    let columns = NewRuns::of(sorted)?;
-    let mut params: Vec<&(dyn ToSql + Sync)> = vec![&now];
-    params.extend(columns.params());
-    let made = query(tx, sql, &params).await?;
-    made.iter().map(|row| Reader::new(row).get()).collect()
-}
-
 pub(super) async fn change_job(
     store: &PostgresStore,
     id: JobId,
@@ -233,10 +239,9 @@ pub(super) async fn change_job(
     replan: Replan,
     now: DateTime<Utc>,
 ) -> Result<Job> {
-    let mut client = store.client().await?;
+    let mut client = store.keyed().await?;
     let tx = begin(&mut client).await?;
-    let partition = raise_jobs_version(&tx, id.partition(), now).await?;
-    let before = by_id(&tx, id).await?;
+    let (partition, before) = lock_and_read(&tx, id, now).await?;
     if let Some(refusal) = change.refusal(&before) {
         return Err(refusal);
     }
@@ -244,83 +249,58 @@ pub(super) async fn change_job(
         chains::refuse_cycle(&tx, &before.resource_name(), spec).await?;
     }
     let passed = [(&before, partition.planned_until)];
-    insert_passed(&tx, &passed, change.cuts_past(), now).await?;
+    let mut runs_changed = insert_passed(&tx, &passed, change.cuts_past(), now).await?;
     if change.drop_due {
-        skip_due(&tx, id, change.skip_message(), now).await?;
+        runs_changed |= skip_due(&tx, id, change.skip_message(), now).await?;
     }
-    let mut gone = remove_planned(&tx, &[id], now).await?;
     let nothing = JobSpec::default();
     let named = if change.delete { &nothing } else { change.spec.as_ref().unwrap_or(&before.spec) };
     calendars::link(&tx, id, &before.spec, named).await?;
     let after = with_calendars(&tx, change.applied(before, now)).await?;
-    update_job(&tx, &after, change.spec.is_some(), &partition, now).await?;
+    let mut gone = update_job(&tx, &after, change.spec.is_some(), &partition, now).await?;
     let made = insert_planned(&tx, &after, partition, replan, now).await?;
+    runs_changed |= !gone.is_empty() || !made.is_empty();
     gone.retain(|run| !made.contains(run));
     tell_gone(&tx, &gone, now).await?;
     commit(tx).await?;
-    for topic in [Topic::Jobs(after.partition), Topic::Inbox(after.partition), Topic::RunEvents] {
-        store.hints.tell(topic);
+    store.hints.tell(Topic::Jobs(after.partition));
+    if runs_changed {
+        store.hints.tell(Topic::Inbox(after.partition));
+        store.hints.tell(Topic::RunEvents);
     }
     Ok(after)
 }
 
-/// Inserts the runs of jobs' fire times that have come and that an owner is only about to serve, each
-/// job with how far its partition is planned. Where the change `cuts_past`, also what their misfire
-/// policies make of those that nobody has served.
-pub(super) async fn insert_passed(
-    tx: &Transaction<'_>,
-    jobs: &[(&Job, DateTime<Utc>)],
-    cuts_past: bool,
-    now: DateTime<Utc>,
-) -> Result<()> {
-    let mut runs = Vec::new();
-    let mut missed = HashMap::new();
-    for (job, planned_until) in jobs {
-        runs.append(&mut plan::passed_fires(job, *planned_until, now));
-        if cuts_past {
-            let (old, mut spread) = plan::missed_fires(job, *planned_until, now);
-            runs.append(&mut spread);
-            if let Some((first, last)) = old.span() {
-                missed.insert(job.id, (*job, old, (job.id, first, last)));
-            }
-        }
-    }
-    if !missed.is_empty() {
-        let spans: Vec<_> = missed.values().map(|(.., span)| *span).collect();
-        let mut decided: HashMap<JobId, Decided> =
-            past::decided(tx, &spans).await?.into_iter().collect();
-        let mut skips = Vec::new();
-        for (id, (job, old, _)) in missed {
-            let decided = decided.remove(&id).unwrap_or_default();
-            let (mut made_up, skip) = plan::settle_missed(job, old, &decided, now);
-            runs.append(&mut made_up);
-            skips.extend(skip);
-        }
-        owner::insert_skips(tx, &skips, now).await?;
-    }
-    insert_all(tx, &runs, now).await.map(|_| ())
-}
-
+/// Writes a job as it is now, and removes its planned runs like [`remove_planned`]; returns their ids.
 async fn update_job(
     tx: &Transaction<'_>,
     job: &Job,
     new_revision: bool,
     partition: &PartitionRow,
     now: DateTime<Utc>,
-) -> Result<()> {
-    let spec = new_revision.then(|| to_json(&*job.spec)).transpose()?;
+) -> Result<Vec<Uuid>> {
     // Without a new spec the stored text stays, also one that can't be read here.
-    let sql = "WITH revised AS (
-            INSERT INTO job_revision (job_id, revision, spec, updated_at, updated_by)
-            SELECT $1, $4, $3::text::jsonb, $7, $8 WHERE $3::text IS NOT NULL
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "WITH {REMOVE}, revised AS (
+                INSERT INTO job_revision (job_id, revision, spec, updated_at, updated_by)
+                SELECT id, $5, $4::text::jsonb, $8, $9 FROM unnest($1::bigint[]) AS id
+                WHERE $4::text IS NOT NULL
+            ), updated AS (
+                UPDATE job SET state = $3, spec = coalesce($4::text::jsonb, spec), revision = $5,
+                    version = $6, jobs_version = $7, updated_at = $8, updated_by = $9,
+                    pause_until = $10, pause_reason = $11, effective_from = $12, problem = $13,
+                    deleted_at = $14, next_fire_at = NULL
+                WHERE id = ANY($1::bigint[])
+            )
+            SELECT id FROM gone"
         )
-        UPDATE job SET state = $2, spec = coalesce($3::text::jsonb, spec), revision = $4,
-            version = $5, jobs_version = $6, updated_at = $7, updated_by = $8, pause_until = $9,
-            pause_reason = $10, effective_from = $11, problem = $12, deleted_at = $13,
-            next_fire_at = NULL
-        WHERE id = $1";
-    let params: [&(dyn ToSql + Sync); 13] = [
-        &job.id.0,
+    });
+    let spec = new_revision.then(|| to_json(&*job.spec)).transpose()?;
+    let ids = [job.id.0];
+    let params: [&(dyn ToSql + Sync); 14] = [
+        &ids.as_slice(),
+        &now,
         &job_state(job.state),
         &spec,
         &big(job.revision),
@@ -334,72 +314,8 @@ async fn update_job(
         &job.problem,
         &job.deleted.then_some(now),
     ];
-    execute(tx, sql, &params).await.map(|_| ())
-}
-
-/// Ends the job's planned runs whose fire time has come and that were never sent: nobody sends them
-/// now, and each is told; shards of a run that goes on stay with it. One that is being sent just now
-/// stays: the guard is read again once its lock is had.
-async fn skip_due(
-    tx: &Transaction<'_>,
-    job: JobId,
-    message: &str,
-    now: DateTime<Utc>,
-) -> Result<()> {
-    let sql = "WITH due AS (
-            SELECT id FROM open_run WHERE job_id = $1 AND state = 'QUEUED' AND fence = 0
-                AND trigger IN ('SCHEDULE', 'MISFIRE') AND fire_at <= $2
-                AND extra ->> 'parent' IS NULL
-            ORDER BY id FOR UPDATE
-        ), gone AS (
-            DELETE FROM open_run r USING due d WHERE r.id = d.id RETURNING r.*
-        ), ended AS (
-            INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
-                created_at, attempt, fence, session_epoch, ended_at, message, extra)
-            SELECT id, job_id, app_id, revision, trigger, 'SKIPPED', fire_at,
-                nullif(due_at, fire_at), created_at, attempt, fence, session_epoch, $2, $3, extra
-            FROM gone
-        ), left_behind AS (
-            INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM gone
-        )
-        INSERT INTO run_event (at, changed) SELECT $2, array_agg(id) FROM gone
-        HAVING count(*) > 0";
-    execute(tx, sql, &[&job.0, &now, &message]).await.map(|_| ())
-}
-
-/// Removes the jobs' planned runs that were never sent and are not due; returns their ids. One that
-/// is being sent just now stays: the guard is read again once its lock is had.
-pub(super) async fn remove_planned(
-    tx: &Transaction<'_>,
-    jobs: &[JobId],
-    now: DateTime<Utc>,
-) -> Result<Vec<Uuid>> {
-    let sql = "WITH planned AS (
-            SELECT id FROM open_run WHERE job_id = ANY($1::bigint[]) AND state = 'QUEUED'
-                AND fence = 0 AND trigger IN ('SCHEDULE', 'MISFIRE') AND due_at > $2
-            ORDER BY id FOR UPDATE
-        ), gone AS (
-            DELETE FROM open_run r USING planned p WHERE r.id = p.id RETURNING r.id, r.partition
-        ), left_behind AS (
-            INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM gone
-        )
-        SELECT id FROM gone";
-    let jobs: Vec<i64> = jobs.iter().map(|job| job.0).collect();
-    let gone = query(tx, sql, &[&jobs, &now]).await?;
+    let gone = query(tx, &SQL, &params).await?;
     gone.iter().map(|row| Reader::new(row).get()).collect()
-}
-
-/// Whoever watches planned runs is told of those that are not there any more.
-pub(super) async fn tell_gone(
-    tx: &Transaction<'_>,
-    gone: &[Uuid],
-    now: DateTime<Utc>,
-) -> Result<()> {
-    if gone.is_empty() {
-        return Ok(());
-    }
-    let sql = "INSERT INTO run_event (at, changed, deleted) VALUES ($1, '{}', $2)";
-    execute(tx, sql, &[&now, &gone]).await.map(|_| ())
 }
 
 pub(super) async fn list_revisions(
@@ -428,7 +344,7 @@ pub(super) async fn create_run(
     request: Option<&RequestKey>,
     now: DateTime<Utc>,
 ) -> Result<RunId> {
-    let mut client = store.client().await?;
+    let mut client = store.keyed().await?;
     let tx = begin(&mut client).await?;
     if let Some(answer) = answered(&tx, request, now).await? {
         return answer.parse().map_err(|_| {

@@ -41,7 +41,11 @@ pub(super) async fn load_jobs(
     );
     let partitions = smalls(changed.iter().map(|(partition, _)| *partition));
     let versions: Vec<i64> = changed.iter().map(|(_, version)| big(*version)).collect();
-    let client = store.client().await?;
+    // Of changed jobs there are few, and an owner waits for them; of all jobs there may be any number.
+    let client = match changed.iter().all(|(_, version)| *version > 0) {
+        true => store.hot().await?,
+        false => store.client().await?,
+    };
     let job = |row: &Row| rows::job_with(row, |text| store.specs.read(text));
     let mut jobs = read_all(&client, &sql, &[&partitions, &versions], job).await?;
     calendars::attach(&client, &mut jobs).await?;

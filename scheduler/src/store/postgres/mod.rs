@@ -2,8 +2,10 @@
 //!
 //! Four kinds of connections: the pen (see [`pen`]) holds this node's partitions and carries what
 //! only their owner writes; a few *hot* ones carry results, with plans that don't depend on
-//! statistics; *lazy* ones what nodes leave for each other; the pool's carry the API and upkeep,
-//! behind a proxy if one is named. Notifications have two of their own. Nothing is qualified with a schema: the connection's search_path decides.
+//! statistics; *keyed* ones, with such plans too, single jobs and executors; *lazy* ones what need not
+//! wait for the disk; the pool's carry the rest of the API and upkeep, behind a proxy if one is named.
+//! Notifications have two of their own. Nothing is qualified with a schema: the connection's search_path
+//! decides.
 
 mod alarms;
 mod apps;
@@ -30,6 +32,8 @@ mod owner;
 mod past;
 mod pen;
 mod permits;
+mod planned;
+mod pools;
 mod prune;
 mod put_back;
 mod requests;
@@ -37,6 +41,7 @@ mod routes;
 mod rows;
 mod runs;
 mod schedules;
+mod scribe;
 mod session;
 mod setup;
 mod shards;
@@ -49,7 +54,6 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use deadpool_postgres::{Object, Pool};
 use tokio::{sync::broadcast, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -64,14 +68,11 @@ use crate::model::{
 };
 use notify::Hints;
 use pen::Pen;
-use session::Role;
+use pools::Pools;
+use scribe::Scribe;
 
 /// Connections of the pool unless the configuration says otherwise.
 pub const POOL_SIZE_DEFAULT: usize = 8;
-/// Connections for results: batches are large, and more of them only wait for the disk.
-const HOT_CONNECTIONS_MAX: usize = 3;
-/// Connections for what nodes leave for each other; none is opened before there is something.
-const LAZY_CONNECTIONS_MAX: usize = 2;
 /// Longest wait for background tasks at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -81,8 +82,7 @@ pub struct PostgresConfig {
     /// Direct connection string, as URL or `key=value`. It may name a schema with
     /// `options=-csearch_path%3DNAME`.
     pub url: String,
-    /// Connection string for all but locks, results and notifications, if these may go through a
-    /// proxy. A proxy with transaction pooling must know protocol-level prepared statements.
+    /// Connection string for lists, searches and upkeep, if these may go through a proxy. A proxy with transaction pooling must know protocol-level prepared statements.
     pub pool_url: Option<String>,
     /// Connections of the pool, at least 1.
     pub pool_size: usize,
@@ -97,13 +97,12 @@ impl PostgresConfig {
 
 /// The store on Postgres.
 pub struct PostgresStore {
-    pool: Pool,
-    hot: Pool,
-    lazy: Pool,
+    pools: Pools,
     pen: Arc<Pen>,
     /// Number of the lock that shows that this process lives.
     node_lock: i32,
     hints: Hints,
+    scribe: Scribe,
     specs: SharedSpecs,
     pruned: parking_lot::Mutex<prune::Progress>,
     stop: CancellationToken,
@@ -119,18 +118,14 @@ impl PostgresStore {
     pub async fn connect(config: PostgresConfig) -> Result<Arc<Self>> {
         let target = Arc::new(tls::target(&config.url)?);
         let class = setup::run(&target).await?;
-        let pooled = config.pool_url.as_deref().unwrap_or(&config.url);
-        let proxied = config.pool_url.is_some();
-        let pool = session::pool(tls::target(pooled)?, Role::Free, config.pool_size, proxied)?;
-        let direct = || tls::target(&config.url);
-        let hot = session::pool(direct()?, Role::Hot, HOT_CONNECTIONS_MAX, false)?;
-        let lazy = session::pool(direct()?, Role::Lazy, LAZY_CONNECTIONS_MAX, false)?;
+        let pools = Pools::new(&config)?;
         let node_lock = rand::random_range(pen::NODE_LOCK_MIN..=i32::MAX);
-        let pen = Arc::new(Pen::new(direct()?, class, node_lock));
+        let pen = Arc::new(Pen::new(tls::target(&config.url)?, class, node_lock));
         let stop = CancellationToken::new();
         let channel = format!("clawjob_{:08x}", class.cast_unsigned());
         let node = format!("{:016x}", rand::random::<u64>());
         let (hints, topics) = Hints::new();
+        let (scribe, entries) = Scribe::new();
         let mut tasks = JoinSet::new();
         let keeper = pen.clone();
         let stopped = stop.clone();
@@ -143,33 +138,17 @@ impl PostgresStore {
             stop.clone(),
         ));
         tasks.spawn(notify::listen(target, channel, node, hints.local(), stop.clone()));
+        tasks.spawn(scribe::run(pools.lazy.clone(), entries, stop.clone()));
         let tasks = parking_lot::Mutex::new(tasks);
         let pruned = parking_lot::Mutex::default();
         let specs = SharedSpecs::new();
-        Ok(Arc::new(Self { pool, hot, lazy, pen, node_lock, hints, specs, pruned, stop, tasks }))
-    }
-
-    /// A connection for the API and upkeep.
-    async fn client(&self) -> Result<Object> {
-        self.pool.get().await.map_err(error::pool)
-    }
-
-    /// A connection for results.
-    async fn hot(&self) -> Result<Object> {
-        self.hot.get().await.map_err(error::pool)
-    }
-
-    /// A connection for what nodes leave for each other.
-    async fn lazy(&self) -> Result<Object> {
-        self.lazy.get().await.map_err(error::pool)
+        Ok(Arc::new(Self { pools, pen, node_lock, hints, scribe, specs, pruned, stop, tasks }))
     }
 
     async fn end(&self) {
         self.stop.cancel();
         self.pen.close();
-        self.pool.close();
-        self.hot.close();
-        self.lazy.close();
+        self.pools.close();
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         let ended = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(CLOSE_TIMEOUT, ended).await.is_err() {

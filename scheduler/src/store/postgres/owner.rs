@@ -22,9 +22,9 @@ use crate::{
     },
 };
 
-/// The start of a plan that moves how far its partitions are planned and served. Partitions whose row
-/// somebody holds are left out: that is a change of a job, which would make this plan void anyhow, and
-/// the pen must not wait.
+/// The start of a plan that moves how far its partitions are planned and served, or decides not to run.
+/// Partitions whose row somebody holds are left out: that is a change of a job, which would make this
+/// plan void anyhow, and the pen must not wait.
 const MOVES: &str = "WITH locked AS (
         SELECT p.id, a.planned_until, a.served_until
         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $18::timestamptz[],
@@ -36,13 +36,16 @@ const MOVES: &str = "WITH locked AS (
         UPDATE partition p SET planned_until = greatest(p.planned_until, l.planned_until),
             served_until = greatest(p.served_until, l.served_until)
         FROM locked l WHERE p.id = l.id AND cardinality($5::uuid[]) = 0
-    )";
+    ), refused AS (SELECT '{}'::bigint[] AS jobs)";
 
 /// The start of a plan that only adds runs: no row is locked, since each lock is logged, which for
-/// batches of a few runs is as much as the runs themselves.
-const ADDS: &str = "WITH locked AS (
-        SELECT unnest(share_partitions($1::smallint[], $2::bigint[], $3::bigint[])) AS id
-    )";
+/// batches of a few runs is as much as the runs themselves. Only jobs that have changed are left out,
+/// not all of their partitions.
+const ADDS: &str = "WITH shared AS MATERIALIZED (
+        SELECT owned, changed FROM share_jobs($6::bigint[], $18::int[], $1::smallint[], $2::bigint[],
+            $3::bigint[])
+    ), locked AS (SELECT unnest(owned) AS id FROM shared
+    ), refused AS (SELECT changed AS jobs FROM shared)";
 
 /// Nobody else inserts planned runs of a partition that is locked, so what exists is asked for: ON
 /// CONFLICT costs a further log record per row. Watchers hear of runs that are due at once; the others
@@ -59,7 +62,8 @@ const RUNS: &str = ", planned AS (
             $10::text[], $11::timestamptz[], $12::timestamptz[], $13::text[], $14::text[],
             $15::bigint[]) AS r (id, job_id, app_id, partition, revision, trigger, fire_at, due_at,
                 extra, executor, session_epoch)
-        WHERE r.partition = ANY(ARRAY(SELECT id FROM locked))";
+        WHERE r.partition = ANY(ARRAY(SELECT id FROM locked))
+            AND r.job_id <> ALL(ARRAY(SELECT unnest(jobs) FROM refused))";
 
 /// What is asked of runs that somebody may have written: two searches for each. The job adds nothing
 /// to the id of an ended run, but with both every index of its table is as good as any other: a plan
@@ -104,8 +108,9 @@ fn skips(now: usize, first: usize, which: &str) -> String {
     )
 }
 
-/// What was done: partitions that were locked, runs that were inserted.
-const DONE: &str = " SELECT ARRAY(SELECT id FROM locked), ARRAY(SELECT id FROM planned)";
+/// What was done: partitions that are the owner's, jobs that were left out, runs that were inserted.
+const DONE: &str = " SELECT ARRAY(SELECT id FROM locked), (SELECT jobs FROM refused),
+        ARRAY(SELECT id FROM planned)";
 
 static PLAN_MOVES: LazyLock<String> =
     LazyLock::new(|| [MOVES, RUNS, UNLESS_THERE, TOLD, DONE].concat());
@@ -143,6 +148,7 @@ pub(super) async fn plan(
     params.extend(to.params());
     params.extend(counted.params());
     let moves = [&advances.planned as &(dyn ToSql + Sync), &advances.served];
+    let stripes: Vec<i32> = rows.iter().map(|row| i32::from(row.run.job.stripe())).collect();
     let sql = if !plan.skips.is_empty() {
         params.extend(moves);
         params.extend(skips.params());
@@ -150,10 +156,9 @@ pub(super) async fn plan(
     } else if plan.runs.is_empty() {
         params.extend(moves);
         &PLAN_MOVES
-    } else if plan.fresh {
-        &PLAN_FRESH
     } else {
-        &PLAN_ADDS
+        params.push(&stripes);
+        if plan.fresh { &PLAN_FRESH } else { &PLAN_ADDS }
     };
     let found = store.pen.write(sql, &params).await?;
     let Some(row) = found.first() else { return Ok(Planned::default()) };
@@ -161,11 +166,12 @@ pub(super) async fn plan(
     let mut advanced: Vec<PartitionId> =
         row.get::<Vec<i16>>()?.into_iter().map(|id| PartitionId(id.unsigned_abs())).collect();
     advanced.sort_unstable();
+    let changed = row.get::<Vec<i64>>()?.into_iter().map(JobId).collect();
     let inserted: Vec<RunId> = row.get::<Vec<Uuid>>()?.into_iter().map(RunId::from_uuid).collect();
     if !inserted.is_empty() || !plan.skips.is_empty() {
         store.hints.tell(Topic::RunEvents);
     }
-    Ok(Planned { advanced, inserted })
+    Ok(Planned { advanced, changed, inserted })
 }
 
 /// Inserts decisions not to run with a change of their jobs.

@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::{
-    PostgresStore, jobs,
+    PostgresStore, jobs, planned,
     requests::{answered, begin, commit, remember},
     rows::{Reader, execute, query},
 };
@@ -90,7 +90,7 @@ pub(super) async fn backfill(
     if backfill.dry_run {
         return Ok(done);
     }
-    let made = jobs::insert_runs(&tx, &runs, now).await?;
+    let made = planned::insert_runs(&tx, &runs, now).await?;
     if made.len() != runs.len() {
         return Err(StoreError::AlreadyExists("a run of the backfill".to_owned()));
     }

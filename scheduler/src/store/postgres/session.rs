@@ -29,7 +29,7 @@ const COMMON: &str = "SET idle_in_transaction_session_timeout = '2s'; SET jit = 
     SET statement_timeout = '10s'; SET tcp_user_timeout = '4s'; SET tcp_keepalives_idle = 2;
     SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2";
 
-/// On connections of the hot path. Batches are joined to their tables by key, row by row; any other
+/// On connections of the hot path, and for what is found by key. Batches are joined to their tables by key, row by row; any other
 /// plan can only come from statistics of an empty table, so none is allowed, and the one plan is
 /// kept instead of being made anew per statement. A plain `=` would still let the table come first, and
 /// be read whole with the batch once for each of its rows: with `= ANY(ARRAY[…])` the order of an index
@@ -54,7 +54,9 @@ const CLIENT_CHECK: &str = "SET client_connection_check_interval = '500ms'";
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// API and upkeep.
+    /// Single jobs, executors and apps: pinned plans.
+    Keyed,
+    /// The rest of the API and upkeep.
     Free,
     /// Results: pinned plans.
     Hot,
@@ -62,7 +64,7 @@ pub(super) enum Role {
     Pen,
     /// Sends notifications.
     Sender,
-    /// What nodes leave for each other: pinned plans, no waiting for the disk.
+    /// What nodes leave for each other, and the audit log: pinned plans, no waiting for the disk.
     Lazy,
     /// Receives notifications: idle for ever and never in a transaction.
     Listener,
@@ -74,7 +76,7 @@ impl Role {
     fn settings(self) -> String {
         let own = match self {
             Self::Free => FREE.to_owned(),
-            Self::Hot => PINNED.to_owned(),
+            Self::Hot | Self::Keyed => PINNED.to_owned(),
             Self::Pen => format!("{PINNED}; {PEN}"),
             Self::Sender => LAZY.to_owned(),
             Self::Lazy => format!("{PINNED}; {LAZY}"),

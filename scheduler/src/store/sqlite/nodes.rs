@@ -8,10 +8,10 @@ use super::{
     writer::{Tx, all, find},
 };
 use crate::{
-    model::ids::PartitionId,
+    model::ids::{JobId, PartitionId},
     store::{
         Result, StoreError,
-        ops::{NodeRow, PartitionRow},
+        ops::{Advance, NodeRow, PartitionRow},
     },
 };
 
@@ -154,26 +154,24 @@ pub(super) fn raise_jobs_version(tx: &mut Tx<'_>, id: PartitionId) -> Result<u64
     .ok_or_else(|| StoreError::Internal(format!("partition {} has no row", id.0)))
 }
 
-/// Whether a partition still has the epoch and the jobs that the owner planned with.
-pub(super) fn is_as_known(tx: &mut Tx<'_>, row: &crate::store::ops::Advance) -> Result<bool> {
-    let sql = "SELECT 1 FROM partition WHERE id = ?1 AND epoch = ?2 AND jobs_version = ?3";
-    let params = params![row.partition.0, count(row.epoch), count(row.jobs_version)];
-    Ok(find(tx.conn(), sql, params, |_| Ok(()))?.is_some())
+/// The version of a partition's jobs, if it still has the epoch that the owner planned with.
+pub(super) fn jobs_version(conn: &Connection, row: &Advance) -> Result<Option<u64>> {
+    let sql = "SELECT jobs_version FROM partition WHERE id = ?1 AND epoch = ?2";
+    let params = params![row.partition.0, count(row.epoch)];
+    find(conn, sql, params, |row| row.get(0).map(counted))
 }
 
-/// Moves a partition's times if it still has the epoch and the jobs that the owner planned with.
-pub(super) fn advance(tx: &mut Tx<'_>, to: &crate::store::ops::Advance) -> Result<bool> {
-    let changed = tx.execute(
-        "UPDATE partition SET planned_until = max(coalesce(planned_until, ?4), ?4),
-             served_until = max(coalesce(served_until, ?5), ?5)
-         WHERE id = ?1 AND epoch = ?2 AND jobs_version = ?3",
-        params![
-            to.partition.0,
-            count(to.epoch),
-            count(to.jobs_version),
-            us(to.planned_until),
-            us(to.served_until),
-        ],
-    )?;
-    Ok(changed == 1)
+/// Whether the job changed after that version of its partition's.
+pub(super) fn has_changed(conn: &Connection, job: JobId, version: u64) -> Result<bool> {
+    let sql = "SELECT 1 FROM job WHERE id = ?1 AND jobs_version > ?2";
+    Ok(find(conn, sql, params![job.0, count(version)], |_| Ok(()))?.is_some())
+}
+
+/// Moves a partition's times.
+pub(super) fn advance(tx: &mut Tx<'_>, to: &Advance) -> Result<()> {
+    let sql = "UPDATE partition SET planned_until = max(coalesce(planned_until, ?2), ?2),
+             served_until = max(coalesce(served_until, ?3), ?3)
+         WHERE id = ?1";
+    let params = params![to.partition.0, us(to.planned_until), us(to.served_until)];
+    tx.execute(sql, params).map(drop)
 }

@@ -1,6 +1,9 @@
 //! What the owner of partitions loads, and what it writes: plan, dispatch, wake.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
@@ -192,17 +195,30 @@ pub(super) fn show_next_fires(
 pub(super) fn plan(tx: &mut Tx<'_>, plan: &Plan, now: DateTime<Utc>) -> Result<Planned> {
     tx.note_time(now);
     let mut planned = Planned::default();
+    let only_adds = !plan.runs.is_empty() && plan.skips.is_empty();
+    let mut behind = HashMap::new();
     for advance in &plan.advances {
-        let is_owner_s = match plan.runs.is_empty() {
-            true => nodes::advance(tx, advance)?,
-            false => nodes::is_as_known(tx, advance)?,
-        };
-        if is_owner_s {
-            planned.advanced.push(advance.partition);
+        let Some(version) = nodes::jobs_version(tx.conn(), advance)? else { continue };
+        if version != advance.jobs_version {
+            if !only_adds {
+                continue;
+            }
+            behind.insert(advance.partition, advance.jobs_version);
         }
+        if plan.runs.is_empty() {
+            nodes::advance(tx, advance)?;
+        }
+        planned.advanced.push(advance.partition);
     }
     for PlanRow { run, to } in &plan.runs {
-        if !planned.advanced.contains(&run.job.partition()) {
+        let partition = run.job.partition();
+        if !planned.advanced.contains(&partition) {
+            continue;
+        }
+        if let Some(version) = behind.get(&partition)
+            && nodes::has_changed(tx.conn(), run.job, *version)?
+        {
+            planned.changed.push(run.job);
             continue;
         }
         if insert_run_to(tx, run, to.as_ref(), now)? {
