@@ -201,17 +201,19 @@ async fn a_plan_does_not_wait_for_a_job_that_is_being_changed() {
     let rows = take(&store, "n1", &[job.partition]).await;
     let blocker = schema.connect().await;
     let hold = format!(
-        "BEGIN; SELECT 1 FROM partition WHERE id = {0} FOR UPDATE;
-        SELECT pg_advisory_xact_lock('partition'::regclass::oid::int, {0})",
-        rows[0].id.0
+        "BEGIN; SELECT 1 FROM partition WHERE id = {} FOR UPDATE;
+        SELECT pg_advisory_xact_lock('job'::regclass::oid::int, {})",
+        rows[0].id.0,
+        job.id.stripe()
     );
     blocker.batch_execute(&hold).await.expect("holds it as whoever changes a job does");
     let made = plan(&rows[0], fire(&job, 10));
     let moved = Plan { advances: made.advances.clone(), ..Plan::default() };
-    for either in [&made, &moved] {
-        let planned = store.plan(either, at(1)).await.expect("an answer at once");
-        assert_eq!(planned, Planned::default());
-    }
+    let refused = store.plan(&made, at(1)).await.expect("an answer at once");
+    let advanced = vec![job.partition];
+    assert_eq!(refused, Planned { advanced, changed: vec![job.id], inserted: Vec::new() });
+    let refused = store.plan(&moved, at(1)).await.expect("an answer at once");
+    assert_eq!(refused, Planned::default());
     blocker.batch_execute("ROLLBACK").await.expect("lets go");
     assert_eq!(store.plan(&made, at(1)).await.expect("a plan").inserted.len(), 1);
     store.close().await;
