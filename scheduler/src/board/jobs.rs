@@ -307,7 +307,11 @@ impl Inner {
     pub(super) fn put_job(&mut self, job: &Job) {
         let kind = self.kinds.of(job);
         match self.jobs.get_mut(job.id) {
-            Some(entry) => entry.put(job, kind),
+            Some(entry) => {
+                entry.put(job, kind);
+                // What was stored meanwhile may be of the job as it was.
+                entry.shown = Moment::NONE;
+            }
             None => self.jobs.add(JobEntry::new(job, kind), &job.name),
         }
     }

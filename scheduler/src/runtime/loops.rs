@@ -144,16 +144,17 @@ impl Loops {
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => break 'rounds,
+                    // Before what a busy owner always has to do.
+                    _ = pace.tick(), if nudge.jobs => {
+                        reload = true;
+                        break;
+                    }
                     hint = hints.recv() => self.take_hint(hint, &mut nudge),
                     () = self.told.notified() => nudge.partitions = true,
                     () = self.drained.cancelled(), if !left => break,
                     () = capacity.notified() => break,
                     () = self.board.changed() => break,
                     () = self.clock.wait_until(wake) => break,
-                    _ = pace.tick(), if nudge.jobs => {
-                        reload = true;
-                        break;
-                    }
                 }
                 self.drain_hints(&mut hints, &mut nudge);
                 if nudge.is_urgent() {

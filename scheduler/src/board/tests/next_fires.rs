@@ -53,3 +53,14 @@ fn a_job_that_fires_no_more_loses_its_next_fire_time_at_once() {
     let board = super::board(vec![paused]);
     assert_eq!(to_show(&board, 3), [(2, None)]);
 }
+
+#[test]
+fn the_next_fire_time_of_a_changed_job_is_told_anew_whatever_was_stored_meanwhile() {
+    let board = board(vec![firing(1, 90)]);
+    assert_eq!(to_show(&board, 1), [(1, Some(90))]);
+    assert_eq!(to_show(&board, 2), []);
+    // The row got the time of the job as it was between its change and its being read.
+    let changed = Job { version: 2, next_fire_at: Some(at(90)), ..firing(1, 30) };
+    board.replace_jobs(&board.partitions(), vec![changed], OpenRuns::default(), &[]);
+    assert_eq!(to_show(&board, 3), [(1, Some(30))]);
+}

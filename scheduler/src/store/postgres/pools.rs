@@ -1,4 +1,4 @@
-//! The pools of connections, by what they are for: neither takes connections from another.
+//! The pools of connections, by what they are for: none takes connections from another.
 
 use deadpool_postgres::{Object, Pool};
 

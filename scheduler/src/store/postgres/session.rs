@@ -29,9 +29,9 @@ const COMMON: &str = "SET idle_in_transaction_session_timeout = '2s'; SET jit = 
     SET statement_timeout = '10s'; SET tcp_user_timeout = '4s'; SET tcp_keepalives_idle = 2;
     SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 2";
 
-/// On connections of the hot path, and for what is found by key. Batches are joined to their tables by key, row by row; any other
-/// plan can only come from statistics of an empty table, so none is allowed, and the one plan is
-/// kept instead of being made anew per statement. A plain `=` would still let the table come first, and
+/// On connections of the hot path, and for what is found by key. Batches are joined to their tables by
+/// key, row by row; any other plan can only come from statistics of an empty table, so none is allowed,
+/// and the one plan is kept instead of being made anew per statement. A plain `=` would still let the table come first, and
 /// be read whole with the batch once for each of its rows: with `= ANY(ARRAY[…])` the order of an index
 /// promises nothing for the join, and only a search by key is left. What reads ended runs by less than id, job and app
 /// has no place here: the plan would have to choose among their indexes.
