@@ -264,6 +264,7 @@ cases! {
         a_new_job_comes_with_the_runs_of_its_first_seconds,
         a_replan_sees_the_job_as_it_will_be_and_its_partition,
         a_change_under_an_old_version_changes_nothing,
+        changes_at_the_same_time_are_made_or_refused_each_for_itself,
         a_change_plans_the_runs_to_come_anew,
         a_pause_skips_the_due_runs_too_but_none_that_was_sent,
         a_restarted_schedule_forgets_what_it_missed,

@@ -145,6 +145,69 @@ pub(crate) async fn a_change_under_an_old_version_changes_nothing(f: &Fixture) {
     assert_eq!(f.partition(job.partition).await.jobs_version, version);
 }
 
+pub(crate) async fn changes_at_the_same_time_are_made_or_refused_each_for_itself(f: &Fixture) {
+    const JOBS: usize = 24;
+    let mut jobs = Vec::new();
+    for n in 0..JOBS {
+        let new = new(f, &format!("j{n}"));
+        jobs.push(f.store.create_job(&new, runs_at(&[3, 60]), at(1)).await.expect("a job"));
+    }
+    f.drain_inbox().await;
+    let circle =
+        |job: &Job| JobSpec { on_success: vec![job.resource_name()], ..JobSpec::default() };
+    let content = |n: usize| JobSpec { handler: format!("h{n}"), ..JobSpec::default() };
+    let changes = jobs.iter().enumerate().map(|(n, job)| match n % 6 {
+        0 => JobChange { version: Some(9), spec: Some(content(n)), ..change() },
+        1 => JobChange { spec: Some(circle(job)), ..change() },
+        2 => JobChange { delete: true, drop_due: true, ..change() },
+        3 => JobChange {
+            state: Some((JobState::Paused, Some(at(90)), format!("p{n}"))),
+            drop_due: true,
+            ..change()
+        },
+        _ => JobChange { spec: Some(content(n)), ..change() },
+    });
+    let changes: Vec<JobChange> = changes.collect();
+    // Each twice: the second comes after the first.
+    let all = jobs.iter().zip(&changes).flat_map(|pair| [pair, pair]);
+    let made = all.map(|(job, change)| f.store.change_job(job.id, change, runs_at(&[70]), at(4)));
+    let made: Vec<_> = futures::future::join_all(made).await;
+    for (n, (job, made)) in jobs.iter().zip(made.chunks(2)).enumerate() {
+        let versions: Vec<_> =
+            made.iter().map(|made| made.as_ref().ok().map(|j| j.version)).collect();
+        let stored = f.store.get_job("shop", &job.name).await;
+        let open = open_ids(f, job.id).await;
+        match n % 6 {
+            0 | 1 => {
+                let refused = |made: &_| matches!(made, Err(StoreError::Conflict(_)));
+                assert!(made.iter().all(refused), "{n}: {made:?}");
+                assert_eq!(stored.expect("as it was"), *job);
+                assert_eq!(open, ids(job, &[3, 60]));
+            }
+            2 => {
+                assert_eq!(versions, [Some(2), None]);
+                assert!(matches!(made[1], Err(StoreError::NotFound(_))), "{n}: {made:?}");
+                stored.expect_err("deleted");
+                assert_eq!(open, ids(job, &[70]));
+            }
+            3 => {
+                assert_eq!(versions, [Some(2), Some(3)]);
+                let stored = stored.expect("paused");
+                assert_eq!(
+                    (stored.state, stored.pause_reason),
+                    (JobState::Paused, format!("p{n}"))
+                );
+                assert_eq!(open, ids(job, &[70]));
+            }
+            _ => {
+                assert_eq!(versions, [Some(2), Some(3)]);
+                assert_eq!(*stored.expect("changed").spec, content(n));
+                assert_eq!(open, ids(job, &[3, 70]));
+            }
+        }
+    }
+}
+
 pub(crate) async fn a_change_plans_the_runs_to_come_anew(f: &Fixture) {
     let job = f.store.create_job(&new(f, "a"), runs_at(&[3, 5, 7]), at(1)).await.expect("a job");
     f.drain_inbox().await;

@@ -26,11 +26,10 @@ const REPLAN_MAX: usize = validate::SCHEDULES_MAX * (validate::SPREAD_FIRES_MAX 
 pub(super) fn replan(compiled: Vec<Arc<Compiled>>) -> Replan {
     Box::new(move |input| {
         let until = input.partition.planned_until;
-        let compiled = match input.job.spec.calendars().is_empty() {
-            true => compiled,
-            false => plan::compile_all(&input.job).unwrap_or_default(),
-        };
-        plan::replan(&input.job, &compiled, input.now, until, REPLAN_MAX)
+        let anew = (!input.job.spec.calendars().is_empty())
+            .then(|| plan::compile_all(&input.job).unwrap_or_default());
+        let compiled = anew.as_ref().unwrap_or(&compiled);
+        plan::replan(&input.job, compiled, input.now, until, REPLAN_MAX)
     })
 }
 

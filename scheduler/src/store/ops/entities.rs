@@ -295,8 +295,8 @@ pub struct ReplanInput {
 }
 
 /// Makes the runs of a changed job up to its partition's `planned_until`; pure, called within the
-/// transaction.
-pub type Replan = Box<dyn FnOnce(&ReplanInput) -> Vec<NewRun> + Send>;
+/// transaction, and again where that must be begun anew.
+pub type Replan = Box<dyn Fn(&ReplanInput) -> Vec<NewRun> + Send + Sync>;
 
 /// A request id with what it was for.
 #[derive(Clone, Debug, PartialEq, Eq)]

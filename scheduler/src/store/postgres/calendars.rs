@@ -233,8 +233,8 @@ async fn try_update(
     let mut before = users_of(&tx, id, "").await?;
     attach(&tx, &mut before).await?;
     let planned = |job: &Job| partitions.get(&job.partition).map(|row| row.planned_until);
-    let passed: Vec<_> = before.iter().filter_map(|job| Some((job, planned(job)?))).collect();
-    planned::insert_passed(&tx, &passed, true, now).await?;
+    let passed: Vec<_> = before.iter().filter_map(|job| Some((job, planned(job)?, true))).collect();
+    planned::insert_passed(&tx, &passed, now).await?;
     let sql = "UPDATE calendar SET spec = $2::text::jsonb, version = version + 1
         WHERE id = $1 AND version = $3";
     if execute(&tx, sql, &[&id, &to_json(spec)?, &big(version)]).await? == 0 {

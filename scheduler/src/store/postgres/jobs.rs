@@ -4,13 +4,12 @@ use std::{collections::BTreeSet, sync::LazyLock};
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::{GenericClient, Transaction};
-use futures::future::try_join;
-use tokio_postgres::{Row, types::ToSql};
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::{
-    PostgresStore, calendars, chains, error,
-    planned::{REMOVE, insert_all, insert_passed, insert_runs, skip_due, tell_gone},
+    PostgresStore, calendars, chains,
+    planned::{insert_all, insert_runs},
     requests::{answered, begin, commit, remember},
     rows::{
         self, JOB, PARTITION, Reader, big, execute, job_state, query, query_opt, small_id, to_json,
@@ -23,7 +22,7 @@ use crate::{
     },
     store::{
         NAMESAKES_MAX, Result, StoreError, Topic,
-        ops::{JobChange, NewJob, NewRun, PartitionRow, Replan, ReplanInput, RequestKey},
+        ops::{NewJob, NewRun, PartitionRow, Replan, ReplanInput, RequestKey},
     },
 };
 
@@ -61,12 +60,8 @@ static BY_ID: LazyLock<String> = LazyLock::new(|| {
 });
 
 async fn by_id(client: &impl GenericClient, id: JobId) -> Result<Job> {
-    found(client, query_opt(client, &BY_ID, &[&id.0]).await?.as_ref()).await
-}
-
-async fn found(client: &impl GenericClient, row: Option<&Row>) -> Result<Job> {
-    match row {
-        Some(row) => with_calendars(client, rows::job(row)?).await,
+    match query_opt(client, &BY_ID, &[&id.0]).await? {
+        Some(row) => with_calendars(client, rows::job(&row)?).await,
         None => Err(StoreError::NotFound("the job".to_owned())),
     }
 }
@@ -153,25 +148,6 @@ fn only(partitions: Vec<PartitionRow>, job: JobId) -> Result<PartitionRow> {
     partitions.into_iter().next().ok_or_else(none)
 }
 
-/// Locks the job's partition, raises its version, and reads the job as it is then. Both statements are
-/// sent at once, and the second sees all that was committed before the first had its locks.
-async fn lock_and_read(
-    tx: &Transaction<'_>,
-    id: JobId,
-    now: DateTime<Utc>,
-) -> Result<(PartitionRow, Job)> {
-    // Prepared before either is sent: what is sent first comes first.
-    let raise = tx.prepare_cached(&RAISE).await.map_err(error::db)?;
-    let read = tx.prepare_cached(&BY_ID).await.map_err(error::db)?;
-    let locks = Locks::of(&[id]);
-    let (raise_params, read_params) = (locks.params(), [&id.0 as &(dyn ToSql + Sync)]);
-    let (raised, read) = try_join(tx.query(&raise, &raise_params), tx.query(&read, &read_params))
-        .await
-        .map_err(error::db)?;
-    let raised: Result<_> = raised.iter().map(|row| rows::partition(row, now)).collect();
-    Ok((only(raised?, id)?, found(tx, read.first()).await?))
-}
-
 /// Locks the partitions of jobs and raises their versions; where there are several, their rows are
 /// locked already. Owners add runs of a job under a lock that they share and that is had alone here until
 /// the end: what follows sees all that they added before, and they add nothing more to the jobs as they
@@ -185,7 +161,7 @@ pub(super) async fn raise_versions(
     raised.iter().map(|row| rows::partition(row, now)).collect()
 }
 
-static RAISE: LazyLock<String> = LazyLock::new(|| {
+pub(super) static RAISE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "WITH raised AS (
             UPDATE partition p SET jobs_version = p.jobs_version + 1 WHERE p.id = ANY($1)
@@ -199,7 +175,7 @@ static RAISE: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// What [`RAISE`] locks, column by column, each once.
-struct Locks {
+pub(super) struct Locks {
     partitions: Vec<i16>,
     stripes: Vec<i32>,
     /// Of each stripe.
@@ -207,7 +183,7 @@ struct Locks {
 }
 
 impl Locks {
-    fn of(jobs: &[JobId]) -> Self {
+    pub(super) fn of(jobs: &[JobId]) -> Self {
         let all = jobs.iter().map(|job| (i32::from(job.stripe()), small_id(job.partition())));
         let all: BTreeSet<(i32, i16)> = all.collect();
         let partitions: BTreeSet<i16> = all.iter().map(|(_, partition)| *partition).collect();
@@ -215,7 +191,7 @@ impl Locks {
         Self { partitions: partitions.into_iter().collect(), stripes, partition }
     }
 
-    fn params(&self) -> [&(dyn ToSql + Sync); 3] {
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 3] {
         [&self.partitions, &self.stripes, &self.partition]
     }
 }
@@ -230,92 +206,6 @@ async fn insert_planned(
 ) -> Result<Vec<Uuid>> {
     let runs = replan(&ReplanInput { job: job.clone(), partition, now });
     insert_all(tx, &runs, now).await
-}
-
-pub(super) async fn change_job(
-    store: &PostgresStore,
-    id: JobId,
-    change: &JobChange,
-    replan: Replan,
-    now: DateTime<Utc>,
-) -> Result<Job> {
-    let mut client = store.keyed().await?;
-    let tx = begin(&mut client).await?;
-    let (partition, before) = lock_and_read(&tx, id, now).await?;
-    if let Some(refusal) = change.refusal(&before) {
-        return Err(refusal);
-    }
-    if let Some(spec) = &change.spec {
-        chains::refuse_cycle(&tx, &before.resource_name(), spec).await?;
-    }
-    let passed = [(&before, partition.planned_until)];
-    let mut runs_changed = insert_passed(&tx, &passed, change.cuts_past(), now).await?;
-    if change.drop_due {
-        runs_changed |= skip_due(&tx, id, change.skip_message(), now).await?;
-    }
-    let nothing = JobSpec::default();
-    let named = if change.delete { &nothing } else { change.spec.as_ref().unwrap_or(&before.spec) };
-    calendars::link(&tx, id, &before.spec, named).await?;
-    let after = with_calendars(&tx, change.applied(before, now)).await?;
-    let mut gone = update_job(&tx, &after, change.spec.is_some(), &partition, now).await?;
-    let made = insert_planned(&tx, &after, partition, replan, now).await?;
-    runs_changed |= !gone.is_empty() || !made.is_empty();
-    gone.retain(|run| !made.contains(run));
-    tell_gone(&tx, &gone, now).await?;
-    commit(tx).await?;
-    store.hints.tell(Topic::Jobs(after.partition));
-    if runs_changed {
-        store.hints.tell(Topic::Inbox(after.partition));
-        store.hints.tell(Topic::RunEvents);
-    }
-    Ok(after)
-}
-
-/// Writes a job as it is now, and removes its planned runs like [`remove_planned`]; returns their ids.
-async fn update_job(
-    tx: &Transaction<'_>,
-    job: &Job,
-    new_revision: bool,
-    partition: &PartitionRow,
-    now: DateTime<Utc>,
-) -> Result<Vec<Uuid>> {
-    // Without a new spec the stored text stays, also one that can't be read here.
-    static SQL: LazyLock<String> = LazyLock::new(|| {
-        format!(
-            "WITH {REMOVE}, revised AS (
-                INSERT INTO job_revision (job_id, revision, spec, updated_at, updated_by)
-                SELECT id, $5, $4::text::jsonb, $8, $9 FROM unnest($1::bigint[]) AS id
-                WHERE $4::text IS NOT NULL
-            ), updated AS (
-                UPDATE job SET state = $3, spec = coalesce($4::text::jsonb, spec), revision = $5,
-                    version = $6, jobs_version = $7, updated_at = $8, updated_by = $9,
-                    pause_until = $10, pause_reason = $11, effective_from = $12, problem = $13,
-                    deleted_at = $14, next_fire_at = NULL
-                WHERE id = ANY($1::bigint[])
-            )
-            SELECT id FROM gone"
-        )
-    });
-    let spec = new_revision.then(|| to_json(&*job.spec)).transpose()?;
-    let ids = [job.id.0];
-    let params: [&(dyn ToSql + Sync); 14] = [
-        &ids.as_slice(),
-        &now,
-        &job_state(job.state),
-        &spec,
-        &big(job.revision),
-        &big(job.version),
-        &big(partition.jobs_version),
-        &job.updated_at,
-        &job.updated_by,
-        &job.pause_until,
-        &job.pause_reason,
-        &job.effective_from,
-        &job.problem,
-        &job.deleted.then_some(now),
-    ];
-    let gone = query(tx, &SQL, &params).await?;
-    gone.iter().map(|row| Reader::new(row).get()).collect()
 }
 
 pub(super) async fn list_revisions(

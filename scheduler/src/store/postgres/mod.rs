@@ -12,6 +12,7 @@ mod apps;
 mod audit;
 mod calendars;
 mod chains;
+mod changes;
 mod cluster;
 mod days;
 mod deliveries;
@@ -66,6 +67,7 @@ use crate::model::{
     job::Job,
     run::{OpenRun, RunRecord},
 };
+use changes::Changes;
 use notify::Hints;
 use pen::Pen;
 use pools::Pools;
@@ -101,7 +103,8 @@ pub struct PostgresStore {
     pen: Arc<Pen>,
     /// Number of the lock that shows that this process lives.
     node_lock: i32,
-    hints: Hints,
+    hints: Arc<Hints>,
+    changes: Changes,
     scribe: Scribe,
     specs: SharedSpecs,
     pruned: parking_lot::Mutex<prune::Progress>,
@@ -125,7 +128,9 @@ impl PostgresStore {
         let channel = format!("clawjob_{:08x}", class.cast_unsigned());
         let node = format!("{:016x}", rand::random::<u64>());
         let (hints, topics) = Hints::new();
+        let hints = Arc::new(hints);
         let (scribe, entries) = Scribe::new();
+        let (changes, writers) = Changes::new();
         let mut tasks = JoinSet::new();
         let keeper = pen.clone();
         let stopped = stop.clone();
@@ -139,10 +144,24 @@ impl PostgresStore {
         ));
         tasks.spawn(notify::listen(target, channel, node, hints.local(), stop.clone()));
         tasks.spawn(scribe::run(pools.lazy.clone(), entries, stop.clone()));
+        for orders in writers {
+            tasks.spawn(changes::run(pools.keyed.clone(), hints.clone(), orders, stop.clone()));
+        }
         let tasks = parking_lot::Mutex::new(tasks);
         let pruned = parking_lot::Mutex::default();
         let specs = SharedSpecs::new();
-        Ok(Arc::new(Self { pools, pen, node_lock, hints, scribe, specs, pruned, stop, tasks }))
+        Ok(Arc::new(Self {
+            pools,
+            pen,
+            node_lock,
+            hints,
+            changes,
+            scribe,
+            specs,
+            pruned,
+            stop,
+            tasks,
+        }))
     }
 
     async fn end(&self) {
@@ -371,7 +390,7 @@ impl Store for PostgresStore {
         replan: Replan,
         now: DateTime<Utc>,
     ) -> Result<Job> {
-        jobs::change_job(self, job, change, replan, now).await
+        self.changes.change(job, change, replan, now).await
     }
 
     async fn get_job(&self, app: &str, name: &str) -> Result<Job> {

@@ -70,19 +70,18 @@ pub(super) async fn insert_runs(
 }
 
 /// Inserts the runs of jobs' fire times that have come and that an owner is only about to serve, each
-/// job with how far its partition is planned. Where the change `cuts_past`, also what their misfire
-/// policies make of those that nobody has served. Returns whether there were any.
+/// job with how far its partition is planned. Where its change cuts off the past, also what its misfire
+/// policy makes of those that nobody has served. Returns whether there were any.
 pub(super) async fn insert_passed(
     tx: &Transaction<'_>,
-    jobs: &[(&Job, DateTime<Utc>)],
-    cuts_past: bool,
+    jobs: &[(&Job, DateTime<Utc>, bool)],
     now: DateTime<Utc>,
 ) -> Result<bool> {
     let mut runs = Vec::new();
     let mut missed = HashMap::new();
-    for (job, planned_until) in jobs {
+    for (job, planned_until, cuts_past) in jobs {
         runs.append(&mut plan::passed_fires(job, *planned_until, now));
-        if cuts_past {
+        if *cuts_past {
             let (old, mut spread) = plan::missed_fires(job, *planned_until, now);
             runs.append(&mut spread);
             if let Some((first, last)) = old.span() {
@@ -108,17 +107,19 @@ pub(super) async fn insert_passed(
     Ok(any)
 }
 
-/// Ends the job's planned runs whose fire time has come and that were never sent: nobody sends them
-/// now, and each is told; shards of a run that goes on stay with it. One that is being sent just now
-/// stays: the guard is read again once its lock is had. Returns whether there were any.
+/// Ends planned runs of jobs, each with why, whose fire time has come and that were never sent: nobody
+/// sends them now, and each is told; shards of a run that goes on stay with it. One that is being sent
+/// just now stays: the guard is read again once its lock is had. Returns whether there were any.
 pub(super) async fn skip_due(
     tx: &Transaction<'_>,
-    job: JobId,
-    message: &str,
+    jobs: &[(JobId, &str)],
     now: DateTime<Utc>,
 ) -> Result<bool> {
+    if jobs.is_empty() {
+        return Ok(false);
+    }
     let sql = "WITH due AS (
-            SELECT id FROM open_run WHERE job_id = $1 AND state = 'QUEUED' AND fence = 0
+            SELECT id FROM open_run WHERE job_id = ANY($1::bigint[]) AND state = 'QUEUED' AND fence = 0
                 AND trigger IN ('SCHEDULE', 'MISFIRE') AND fire_at <= $2
                 AND extra ->> 'parent' IS NULL
             ORDER BY id FOR UPDATE
@@ -127,15 +128,19 @@ pub(super) async fn skip_due(
         ), ended AS (
             INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
                 created_at, attempt, fence, session_epoch, ended_at, message, extra)
-            SELECT id, job_id, app_id, revision, trigger, 'SKIPPED', fire_at,
-                nullif(due_at, fire_at), created_at, attempt, fence, session_epoch, $2, $3, extra
-            FROM gone
+            SELECT g.id, g.job_id, g.app_id, g.revision, g.trigger, 'SKIPPED', g.fire_at,
+                nullif(g.due_at, g.fire_at), g.created_at, g.attempt, g.fence, g.session_epoch, $2,
+                w.message, g.extra
+            FROM gone g JOIN unnest($1::bigint[], $3::text[]) AS w (job_id, message)
+                ON w.job_id = g.job_id
         ), left_behind AS (
             INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM gone
         )
         INSERT INTO run_event (at, changed) SELECT $2, array_agg(id) FROM gone
         HAVING count(*) > 0";
-    Ok(execute(tx, sql, &[&job.0, &now, &message]).await? > 0)
+    let (ids, messages): (Vec<i64>, Vec<&str>) =
+        jobs.iter().map(|(job, message)| (job.0, *message)).unzip();
+    Ok(execute(tx, sql, &[&ids, &now, &messages]).await? > 0)
 }
 
 /// Takes planned runs of the jobs `$1` out of the table that are not due at `$2`.

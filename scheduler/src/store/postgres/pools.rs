@@ -11,7 +11,7 @@ use crate::store::Result;
 
 /// Connections for results: batches are large, and more of them only wait for the disk.
 const HOT_CONNECTIONS_MAX: usize = 3;
-/// Connections for what the API finds and changes by key: as many changes as the disk takes at once.
+/// Connections for what the API finds and changes by key: those that change jobs, and as many again.
 const KEYED_CONNECTIONS_MAX: usize = 4;
 /// Connections for what need not wait for the disk.
 const LAZY_CONNECTIONS_MAX: usize = 2;
@@ -19,7 +19,7 @@ const LAZY_CONNECTIONS_MAX: usize = 2;
 pub(super) struct Pools {
     free: Pool,
     hot: Pool,
-    keyed: Pool,
+    pub(super) keyed: Pool,
     pub(super) lazy: Pool,
 }
 
