@@ -28,7 +28,7 @@ const VERIFY_EVERY: Duration = Duration::from_secs(30);
 /// Pause between two steps of giving partitions to others.
 const SHARE_STEP: Duration = Duration::from_millis(50);
 /// First and longest pause after a fault.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
 
 /// Hints that came since the last round.
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,7 +116,7 @@ impl Owner {
             }
             Err(fault) => {
                 let wait = (BACKOFF.0 * 2_u32.saturating_pow(self.faults.min(16))).min(BACKOFF.1);
-                // The first of its kind is told; the rest would say the same every two seconds.
+                // The first of its kind is told; the rest would say the same all the time.
                 if self.fault.as_ref().is_none_or(|before| before.brief() != fault.brief()) {
                     tracing::error!(%fault, "scheduling is interrupted; trying again");
                 }

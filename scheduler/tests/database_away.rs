@@ -9,6 +9,7 @@ mod server;
 
 use std::{
     collections::HashSet,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -30,6 +31,8 @@ const STEP: Duration = Duration::from_secs(60);
 const AWAY: Duration = Duration::from_secs(10);
 /// What may be logged meanwhile: its share of 1 MB a minute.
 const LOGGED_MAX: u64 = 1_000_000 * 10 / 60;
+/// How often the owner may try meanwhile, and while the database starts: ten times a second.
+const TRIES_MAX: u32 = 200;
 
 async fn until(what: &str, is: impl Fn() -> bool) {
     let end = Instant::now() + STEP;
@@ -37,6 +40,21 @@ async fn until(what: &str, is: impl Fn() -> bool) {
         assert!(Instant::now() < end, "{what} does not come about");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// How often the owner has tried in vain before it went on, each time, by the logs in `dir`.
+fn tries(dir: &Path) -> Vec<u32> {
+    let files = std::fs::read_dir(dir).expect("readable").flatten();
+    let logs = files.filter(|file| file.file_name().to_string_lossy().starts_with("log"));
+    let texts = logs.map(|log| std::fs::read_to_string(log.path()).expect("readable"));
+    let text: String = texts.collect();
+    let told = text.lines().filter(|line| line.contains("scheduling goes on"));
+    let count = |line: &str| {
+        let (_, after) = line.split_once("faults").expect("how many");
+        let digits = after.chars().skip_while(|c| !c.is_ascii_digit());
+        digits.take_while(char::is_ascii_digit).collect::<String>().parse().expect("a number")
+    };
+    told.map(count).collect()
 }
 
 async fn runs(node: &Node) -> Vec<Run> {
@@ -159,6 +177,8 @@ async fn x5_r59_a_restart_of_the_database_is_waited_out_quietly_and_jobs_go_on()
     tokio::task::block_in_place(|| database.up());
     let so_far = done.load(Ordering::Relaxed);
     until("a run after the restart", || done.load(Ordering::Relaxed) >= so_far + 3).await;
+    let tries = tries(dir.path());
+    assert!(!tries.is_empty() && tries.iter().all(|tries| *tries < TRIES_MAX), "{tries:?}");
 
     // What passed meanwhile was made up for or recorded, and no fire time came twice.
     let runs = runs(&node).await;

@@ -114,6 +114,7 @@ cases! {
     partitions:
         a_new_partition_is_planned_up_to_now,
         each_new_owner_raises_the_epoch_and_finds_what_the_last_one_left,
+        what_is_not_held_is_given_back_to_nobody,
         every_change_of_a_job_raises_the_version_of_its_partition;
     plan:
         a_plan_inserts_runs_and_one_without_moves_its_partition,

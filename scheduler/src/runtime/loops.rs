@@ -140,24 +140,27 @@ impl Loops {
             progress.round(self.clock.elapsed(), owner.fault());
             nudge = Nudge { jobs: nudge.jobs && !reload, ..Nudge::default() };
             reload = false;
+            // What failed waits for its time: news would only make it be tried more often, and to give
+            // up what was held is news itself.
+            let failing = owner.fault().is_some();
             loop {
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => break 'rounds,
                     // Before what a busy owner always has to do.
-                    _ = pace.tick(), if nudge.jobs => {
+                    _ = pace.tick(), if nudge.jobs && !failing => {
                         reload = true;
                         break;
                     }
                     hint = hints.recv() => self.take_hint(hint, &mut nudge),
                     () = self.told.notified() => nudge.partitions = true,
                     () = self.drained.cancelled(), if !left => break,
-                    () = capacity.notified() => break,
-                    () = self.board.changed() => break,
+                    () = capacity.notified(), if !failing => break,
+                    () = self.board.changed(), if !failing => break,
                     () = self.clock.wait_until(wake) => break,
                 }
                 self.drain_hints(&mut hints, &mut nudge);
-                if nudge.is_urgent() {
+                if nudge.is_urgent() && !failing {
                     break;
                 }
             }

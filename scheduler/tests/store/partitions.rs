@@ -1,9 +1,15 @@
 //! Partitions: epochs, and the version of their jobs.
 
-use clawjob_scheduler::model::ids::PartitionId;
+use clawjob_scheduler::{
+    model::ids::PartitionId,
+    store::{
+        Topic,
+        ops::{JobChange, Plan},
+    },
+};
+use tokio::sync::broadcast::Receiver;
 
 use super::fixture::{Fixture, advance, at};
-use clawjob_scheduler::store::ops::{JobChange, Plan};
 
 pub(crate) async fn a_new_partition_is_planned_up_to_now(f: &Fixture) {
     let row = f.partition(PartitionId(3)).await;
@@ -25,6 +31,17 @@ pub(crate) async fn each_new_owner_raises_the_epoch_and_finds_what_the_last_one_
     assert_eq!(taken[0].served_until, step.served_until);
     assert_eq!(f.partition(id).await, taken[0]);
     assert_eq!(f.partition(PartitionId(6)).await.epoch, 1, "another partition keeps its epoch");
+}
+
+pub(crate) async fn what_is_not_held_is_given_back_to_nobody(f: &Fixture) {
+    f.store.release_partitions(&[PartitionId(7)]).await.expect("given back");
+    let mut hints = f.store.hints();
+    f.store.release_partitions(&[PartitionId(7)]).await.expect("nothing to do");
+    assert!(!told(&mut hints).contains(&Topic::Partitions), "others would look for it");
+}
+
+fn told(hints: &mut Receiver<Topic>) -> Vec<Topic> {
+    std::iter::from_fn(|| hints.try_recv().ok()).collect()
 }
 
 pub(crate) async fn every_change_of_a_job_raises_the_version_of_its_partition(f: &Fixture) {

@@ -227,8 +227,9 @@ impl Store for PostgresStore {
     }
 
     async fn release_partitions(&self, partitions: &[PartitionId]) -> Result<()> {
-        self.pen.release(partitions).await?;
-        self.hints.tell(Topic::Partitions);
+        if self.pen.release(partitions).await? {
+            self.hints.tell(Topic::Partitions);
+        }
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use std::{
     collections::HashSet,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -33,9 +33,10 @@ use crate::{
     store::{Result, StoreError, cluster::Survey},
 };
 
-/// Longest time of a statement on the pen, as seen from here; the server's own bound is shorter.
+/// Longest time of a statement on the pen, as seen from here; the server's own bound is shorter. One may
+/// have to wait for another that is under way.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(6);
-/// The pen's proof of life must come within this time.
+/// An idle pen's proof of life, and a new one's locks, must come within this time.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// An idle pen is used this often, well within the server's `idle_session_timeout` of 5 s.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -70,6 +71,8 @@ pub(super) struct Pen {
 struct Held {
     session: Session,
     partitions: Mutex<HashSet<PartitionId>>,
+    /// Operations that are under way.
+    busy: AtomicUsize,
 }
 
 /// What a look at the locks shows.
@@ -100,8 +103,16 @@ struct Doubt<'a> {
     cleared: bool,
 }
 
+impl<'a> Doubt<'a> {
+    fn new(pen: &'a Pen, held: &'a Arc<Held>) -> Self {
+        held.busy.fetch_add(1, Ordering::Relaxed);
+        Self { pen, held, cleared: false }
+    }
+}
+
 impl Drop for Doubt<'_> {
     fn drop(&mut self) {
+        self.held.busy.fetch_sub(1, Ordering::Relaxed);
         if !self.cleared {
             self.pen.discard(self.held);
         }
@@ -138,7 +149,7 @@ impl Pen {
         );
         let (owners_lock, nodes_from) = (i64::from(OWNERS_LOCK), i64::from(NODE_LOCK_MIN));
         let params: Params<'_> = &[&self.class(), &owners_lock, &nodes_from];
-        let rows = self.run(&held, CHECK_TIMEOUT, &sql, params).await?;
+        let rows = self.run(&held, STATEMENT_TIMEOUT, &sql, params).await?;
         let (mut survey, mut nodes) = (Survey::default(), 0);
         for row in &rows {
             let number: i64 = row.try_get(0).map_err(error::db)?;
@@ -163,7 +174,7 @@ impl Pen {
         let Ok(held) = self.current() else { return Ok(()) };
         let sql = "SELECT pg_advisory_unlock_shared($1, $2)";
         let params: Params<'_> = &[&self.class, &OWNERS_LOCK];
-        self.run(&held, CHECK_TIMEOUT, sql, params).await.map(|_| ())
+        self.run(&held, STATEMENT_TIMEOUT, sql, params).await.map(|_| ())
     }
 
     /// The partitions held, for statements that must touch no others.
@@ -193,7 +204,7 @@ impl Pen {
         if !wanted.iter().all(|partition| held.partitions.lock().contains(partition)) {
             return Err(StoreError::Unavailable("a partition is not held any more".to_owned()));
         }
-        self.run(&held, CHECK_TIMEOUT, sql, params).await
+        self.run(&held, STATEMENT_TIMEOUT, sql, params).await
     }
 
     /// Does several statements as owner, in one transaction and while no other owner does the same:
@@ -203,7 +214,7 @@ impl Pen {
         work: impl AsyncFnOnce(&Turn<'_>) -> Result<T>,
     ) -> Result<T> {
         let held = self.current()?;
-        let mut doubt = Doubt { pen: self, held: &held, cleared: false };
+        let mut doubt = Doubt::new(self, &held);
         let turn = Turn(&held.session.client);
         let turn = async {
             turn.0.batch_execute("BEGIN").await.map_err(error::db)?;
@@ -258,9 +269,9 @@ impl Pen {
         Ok(rows)
     }
 
-    /// Gives locks back.
-    pub(super) async fn release(&self, partitions: &[PartitionId]) -> Result<()> {
-        let Ok(held) = self.current() else { return Ok(()) };
+    /// Gives locks back. Returns whether any were held.
+    pub(super) async fn release(&self, partitions: &[PartitionId]) -> Result<bool> {
+        let Ok(held) = self.current() else { return Ok(false) };
         let ids: Vec<i32> = {
             let mut mine = held.partitions.lock();
             // From here on no statement names them, whatever comes of the unlocking.
@@ -271,10 +282,10 @@ impl Pen {
                 .collect()
         };
         if ids.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let sql = "SELECT pg_advisory_unlock($1, p) FROM unnest($2::int[]) AS p";
-        self.run(&held, STATEMENT_TIMEOUT, sql, &[&self.class, &ids]).await.map(|_| ())
+        self.run(&held, STATEMENT_TIMEOUT, sql, &[&self.class, &ids]).await.map(|_| true)
     }
 
     /// Cuts the connection; the server frees the locks.
@@ -284,10 +295,12 @@ impl Pen {
         }
     }
 
-    /// Keeps an idle pen alive, and notices the death of one that nobody uses, until `stop`.
+    /// Keeps an idle pen alive, and notices the death of one that nobody uses, until `stop`. On one in use
+    /// it would only wait behind a statement that has a time limit of its own.
     pub(super) async fn keep(&self, stop: CancellationToken) {
         while tokio::time::timeout(KEEPALIVE_INTERVAL, stop.cancelled()).await.is_err() {
             if let Ok(held) = self.current()
+                && held.busy.load(Ordering::Relaxed) == 0
                 && let Err(fault) = self.run(&held, CHECK_TIMEOUT, "SELECT 1", &[]).await
             {
                 tracing::warn!(error = %fault, "the session that held the partitions is gone");
@@ -309,7 +322,8 @@ impl Pen {
 
     async fn open(&self) -> Result<Arc<Held>> {
         let session = session::open(&self.target, Role::Pen).await?;
-        let held = Arc::new(Held { session, partitions: Mutex::new(HashSet::new()) });
+        let held =
+            Arc::new(Held { session, partitions: Mutex::default(), busy: AtomicUsize::new(0) });
         *self.held.lock() = Some(held.clone());
         let mut locks = vec![self.node_lock];
         if !self.resigned.load(Ordering::Relaxed) {
@@ -328,7 +342,7 @@ impl Pen {
         sql: &str,
         params: Params<'_>,
     ) -> Result<Vec<Row>> {
-        let mut doubt = Doubt { pen: self, held, cleared: false };
+        let mut doubt = Doubt::new(self, held);
         let turn = Turn(&held.session.client);
         let late = |_| StoreError::Unavailable(format!("no answer within {limit:?}"));
         let rows = tokio::time::timeout(limit, turn.query(sql, params)).await.map_err(late)??;
