@@ -14,7 +14,7 @@ use crate::{
         ids::{JobId, PartitionId, RunId},
         run::{NewRun, OpenRun, TriggerKind},
     },
-    store::ops::{PartitionRow, Planned},
+    store::ops::Planned,
 };
 
 impl Board {
@@ -134,11 +134,6 @@ impl Board {
     /// Whether the store refused a partition or a job since this was last asked: it is not as it is here.
     pub fn take_refused(&self) -> bool {
         std::mem::take(&mut self.inner.lock().refused)
-    }
-
-    /// The held row of a partition.
-    pub fn partition(&self, id: PartitionId) -> Option<PartitionRow> {
-        self.inner.lock().partitions.get(&id).copied()
     }
 }
 

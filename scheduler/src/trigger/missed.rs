@@ -1,7 +1,10 @@
 //! Missed fire times: after an outage, a takeover, a suspended machine, each becomes a run or part
 //! of a recorded decision.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    time::Duration,
+};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -9,23 +12,58 @@ use super::Trigger;
 use crate::{
     board::Late,
     model::{
-        ids::JobId,
+        ids::{JobId, PartitionId, RunId},
         misfire::{self, Decided},
         run::{NewRun, OpenRun, Skip, TriggerKind},
     },
     store::{
         OWNER_BATCH_MAX, Result,
-        ops::{Advance, EndRun, Plan, PlanRow, RunScope},
+        ops::{EndRun, Plan, PlanRow, RunScope},
     },
     telemetry::metrics,
 };
 
 /// Nobody took due runs in hand for this long: fire times may have been missed.
 const GAP_MIN: Duration = Duration::from_secs(1);
-/// Jobs whose missed fire times are looked at in one round.
-const LATE_JOBS_MAX: usize = 64;
-/// Runs of one plan, which carries the SKIPPED row of the gap besides.
-const MADE_UP_STEP: usize = OWNER_BATCH_MAX - 1;
+/// Jobs whose missed fire times are settled together: what stood still for them all is not to stand still
+/// for each of them again.
+const LATE_JOBS_MAX: usize = OWNER_BATCH_MAX;
+
+/// What becomes of a job's missed fire times.
+struct Verdict<'a> {
+    late: &'a Late,
+    /// Rows that were planned and never sent.
+    queued: Vec<OpenRun>,
+    /// How many were missed, with and without a row.
+    missed: usize,
+    /// Those that are made up for.
+    made_up: Vec<DateTime<Utc>>,
+    /// Runs of those without a row that are made up for or still spread.
+    runs: Vec<NewRun>,
+    /// The decision about the others without a row.
+    skip: Option<Skip>,
+}
+
+impl Verdict<'_> {
+    fn job(&self) -> JobId {
+        self.late.job.id
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let job = self.job();
+        // First: a job of very many runs may be written in several steps.
+        let skip = self.skip.iter().map(move |skip| (job, Decision::Skip(skip)));
+        skip.chain(self.runs.iter().map(move |run| (job, Decision::Run(run))))
+    }
+}
+
+type Row<'a> = (JobId, Decision<'a>);
+
+#[derive(Clone, Copy)]
+enum Decision<'a> {
+    Run(&'a NewRun),
+    Skip(&'a Skip),
+}
 
 impl Trigger {
     /// Applies the misfire policies when nobody dispatched for a while.
@@ -47,10 +85,16 @@ impl Trigger {
                 return Ok(());
             }
             self.leave_out_decided(&mut late).await?;
-            for job in late {
-                if !self.settle_job(&job, now).await? {
-                    self.reload().await?;
-                }
+            let mut verdicts: Vec<_> = late.iter().map(|late| self.judge(late, now)).collect();
+            let refused = self.write(&verdicts, now).await?;
+            verdicts.retain(|verdict| !refused.contains(&verdict.job()));
+            self.settle_rows(&verdicts, now).await?;
+            for Verdict { late, .. } in &verdicts {
+                self.board.settle_late(late.job.id, now - late.job.spec.misfire_threshold());
+            }
+            tell(&verdicts);
+            if !refused.is_empty() {
+                self.reload().await?;
             }
         }
     }
@@ -74,8 +118,7 @@ impl Trigger {
         Ok(())
     }
 
-    /// Settles one job's missed fire times; false when its partition has newer jobs.
-    async fn settle_job(&self, late: &Late, now: DateTime<Utc>) -> Result<bool> {
+    fn judge<'a>(&self, late: &'a Late, now: DateTime<Utc>) -> Verdict<'a> {
         let job = &late.job;
         let spec = &job.spec;
         let queued: Vec<_> = late.queued.iter().filter_map(|id| self.board.run(*id)).collect();
@@ -85,97 +128,83 @@ impl Trigger {
         let made_up = misfire::make_up(spec, &missed, now);
         let gap = misfire::gap(&late.unplanned, &made_up);
         let skip = gap.map(|gap| misfire::skip(job.id, job.app, (job.revision, spec), &gap));
-        if !self.write_late(late, &made_up, skip, now).await? {
-            return Ok(false);
-        }
-        self.skip_rows(late, &queued, &made_up, now).await?;
-        self.board.settle_late(job.id, now - spec.misfire_threshold());
-        metrics().missed_fires.inc_by(missed.len() as u64);
-        if !missed.is_empty() {
-            tracing::warn!(
-                job = %job.name.resource_name(),
-                missed = missed.len(),
-                made_up = made_up.len(),
-                "fire times were not served in time"
-            );
-        }
-        Ok(true)
-    }
-
-    /// Writes the runs of unplanned fire times that are made up for or still spread, and the
-    /// decision about the others; false when the job's partition has newer jobs.
-    async fn write_late(
-        &self,
-        late: &Late,
-        made_up: &[DateTime<Utc>],
-        skip: Option<Skip>,
-        now: DateTime<Utc>,
-    ) -> Result<bool> {
-        let job = late.job.id;
-        let run = |at: &DateTime<Utc>, trigger| self.board.late_run(job, *at, trigger);
-        let made_up = late.unplanned.newest.iter().filter(|at| made_up.contains(at));
-        let made_up = made_up.filter_map(|at| run(at, TriggerKind::Misfire));
+        let run = |at: &DateTime<Utc>, trigger| self.board.late_run(job.id, *at, trigger);
+        let without_row = late.unplanned.newest.iter().filter(|at| made_up.contains(at));
+        let without_row = without_row.filter_map(|at| run(at, TriggerKind::Misfire));
         let spread = late.spread.iter().filter_map(|at| run(at, TriggerKind::Schedule));
-        let runs: Vec<_> = made_up.chain(spread).collect();
-        let Some(row) = self.board.partition(late.job.id.partition()) else { return Ok(false) };
-        let advance = Advance {
-            partition: row.id,
-            epoch: row.epoch,
-            jobs_version: row.jobs_version,
-            planned_until: row.planned_until,
-            served_until: row.served_until,
-        };
-        let mut steps: Vec<Vec<NewRun>> =
-            runs.chunks(MADE_UP_STEP).map(<[NewRun]>::to_vec).collect();
-        if steps.is_empty() && skip.is_some() {
-            steps.push(Vec::new());
-        }
-        for runs in steps {
-            let ids: Vec<_> = runs.iter().map(|run| run.id).collect();
-            let plan = Plan {
-                advances: vec![advance],
-                runs: runs.into_iter().map(PlanRow::from).collect(),
-                skips: skip.iter().cloned().collect(),
-                ..Plan::default()
-            };
-            let planned = self.store.plan(&plan, now).await?;
-            if planned.advanced.is_empty() {
-                return Ok(false);
-            }
-            let rows = self.store.load_open_runs(&RunScope::Jobs(vec![job])).await?;
-            self.board.merge(&ids, rows, now);
-        }
-        Ok(true)
+        let runs = without_row.chain(spread).collect();
+        Verdict { late, queued, missed: missed.len(), made_up, runs, skip }
     }
 
-    /// Rows that were planned, never sent, and are not made up for end as SKIPPED.
-    async fn skip_rows(
-        &self,
-        late: &Late,
-        queued: &[OpenRun],
-        made_up: &[DateTime<Utc>],
-        now: DateTime<Utc>,
-    ) -> Result<()> {
-        let ends: Vec<EndRun> = queued
-            .iter()
-            .filter(|run| !made_up.contains(&run.fire_at))
-            .map(|run| {
+    /// Writes what is decided of fire times without a row. Returns the jobs of which not all could be
+    /// written: they, or others of their partition, have changed.
+    async fn write(&self, verdicts: &[Verdict<'_>], now: DateTime<Utc>) -> Result<HashSet<JobId>> {
+        let rows: Vec<Row<'_>> = verdicts.iter().flat_map(Verdict::rows).collect();
+        let mut refused = HashSet::new();
+        for step in rows.chunks(OWNER_BATCH_MAX) {
+            let jobs: BTreeSet<JobId> = step.iter().map(|(job, _)| *job).collect();
+            let partitions: BTreeSet<PartitionId> =
+                jobs.iter().map(|job| job.partition()).collect();
+            let partitions: Vec<PartitionId> = partitions.into_iter().collect();
+            let mut plan = Plan { advances: self.board.standing(&partitions), ..Plan::default() };
+            for (_, decision) in step {
+                match *decision {
+                    Decision::Run(run) => plan.runs.push(PlanRow::from(run.clone())),
+                    Decision::Skip(skip) => plan.skips.push(skip.clone()),
+                }
+            }
+            let planned = self.store.plan(&plan, now).await?;
+            let left_out = jobs.iter().filter(|job| !planned.advanced.contains(&job.partition()));
+            refused.extend(left_out.chain(&planned.changed).copied());
+            let asked: Vec<RunId> = plan.runs.iter().map(|row| row.run.id).collect();
+            if !asked.is_empty() {
+                let scope = RunScope::Jobs(jobs.into_iter().collect());
+                let open = self.store.load_open_runs(&scope).await?;
+                self.board.merge(&asked, open, now);
+            }
+        }
+        Ok(refused)
+    }
+
+    /// Rows that were planned, never sent, and are not made up for end as SKIPPED; those that are made up
+    /// for are in hand from now on, late as they are.
+    async fn settle_rows(&self, verdicts: &[Verdict<'_>], now: DateTime<Utc>) -> Result<()> {
+        let mut ends = Vec::new();
+        for Verdict { late, queued, made_up, .. } in verdicts {
+            let skipped = queued.iter().filter(|run| !made_up.contains(&run.fire_at));
+            ends.extend(skipped.map(|run| {
                 let gap =
                     misfire::Gap { first: run.fire_at, last: run.fire_at, count: 1, more: false };
                 let why = misfire::explain(&late.job.spec, &gap);
                 EndRun { missed: true, ..EndRun::skip(run.attempt_ref(), why) }
-            })
-            .collect();
+            }));
+        }
         for chunk in ends.chunks(OWNER_BATCH_MAX) {
             self.store.end_runs(chunk, now).await?;
             for end in chunk {
                 self.board.ended(end.attempt.run, now);
             }
         }
-        // Those made up for are in hand from now on, late as they are.
-        for run in queued.iter().filter(|run| made_up.contains(&run.fire_at)) {
-            self.board.take_late(run.id);
+        for Verdict { queued, made_up, .. } in verdicts {
+            for run in queued.iter().filter(|run| made_up.contains(&run.fire_at)) {
+                self.board.take_late(run.id);
+            }
         }
         Ok(())
+    }
+}
+
+/// One line for all of them: after an outage there may be very many.
+fn tell(verdicts: &[Verdict<'_>]) {
+    let late = verdicts.iter().filter(|verdict| verdict.missed > 0);
+    let (mut jobs, mut missed, mut made_up) = (0, 0, 0);
+    for verdict in late.clone() {
+        jobs += 1;
+        missed += verdict.missed;
+        made_up += verdict.made_up.len();
+    }
+    metrics().missed_fires.inc_by(missed as u64);
+    if let Some(first) = late.clone().map(|verdict| verdict.late.job.name.resource_name()).min() {
+        tracing::warn!(jobs, first, missed, made_up, "fire times were not served in time");
     }
 }

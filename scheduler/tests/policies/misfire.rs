@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use clawjob_scheduler::clock::Clock as _;
 use clawjob_scheduler::model::{
     ids::{AttemptRef, PARTITION_COUNT, PartitionId, RunId},
     job::{Job, JobSpec, MisfirePolicy, OverlapPolicy},
@@ -11,7 +12,7 @@ use clawjob_scheduler::model::{
 };
 use clawjob_scheduler::store::{
     SharedStore,
-    ops::{Advance, EndAnswer, EndRun, Plan, PlanRow},
+    ops::{Advance, EndAnswer, EndRun, JobChange, Plan, PlanRow, ReplanInput},
 };
 
 use crate::world::{World, at, cron};
@@ -423,5 +424,46 @@ async fn what_overlap_or_a_limit_keeps_waiting_is_not_missed_at_a_restart() {
         let skipped = runs.iter().filter(|run| run.run.state == RunState::Skipped);
         let skipped: Vec<_> = skipped.map(|run| (run.run.fire_at, &run.run.message)).collect();
         assert_eq!(skipped, [], "{}", job.name);
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_changes_while_its_missed_fire_times_are_settled_misses_none() {
+    let begin = at("2026-06-10T12:00:00Z");
+    let mut world = World::new(begin).await;
+    world.steady("one", 50, sec(1)).await;
+    let job = world.job("all", spec(every(10), MisfirePolicy::FireAll)).await;
+    let (store, clock, id) = (world.store.clone(), world.clock.clone(), job.id);
+    world.flaky.meanwhile("load_decided", async move {
+        let none = Box::new(|_: &ReplanInput| Vec::new());
+        let changed = store.change_job(id, &JobChange::by("me"), none, clock.now()).await;
+        changed.expect("changed");
+    });
+    outage(&mut world, begin + sec(5), begin + sec(65)).await;
+    world.run_until(begin + sec(95)).await;
+    let runs = world.runs_of(&job).await;
+    assert_eq!(world.store.get_job(&job.app_name, &job.name).await.expect("found").version, 2);
+    let fires = series(begin + sec(10), sec(10), begin + sec(90));
+    let (ran, skipped) = decided(&runs, &fires);
+    assert_eq!((ran.len(), skipped.len()), (9, 0));
+}
+
+#[tokio::test]
+async fn the_missed_fire_times_of_very_many_jobs_are_settled_each_by_its_own_policy() {
+    let begin = at("2026-06-10T12:00:00Z");
+    let mut world = World::new(begin).await;
+    world.steady("one", 2_000, sec(1)).await;
+    let mut jobs = Vec::new();
+    for n in 0..300 {
+        let spec = spec(every(10), POLICIES[n % POLICIES.len()]);
+        jobs.push(world.job(&format!("j{n}"), spec).await);
+    }
+    outage(&mut world, begin + sec(5), begin + sec(65)).await;
+    world.run_until(begin + sec(75)).await;
+    let fires = series(begin + sec(10), sec(10), begin + sec(70));
+    for (n, job) in jobs.iter().enumerate() {
+        let (ran, skipped) = decided(&world.runs_of(job).await, &fires);
+        // The last two came when the database was there again, or within the misfire threshold.
+        assert_eq!(ran.len(), [2, 3, 7][n % POLICIES.len()], "{}: {ran:?} {skipped:?}", job.name);
     }
 }

@@ -191,7 +191,7 @@ fn changed(board: &Board, job: Job) {
 #[test]
 fn a_changed_job_fires_from_its_change_on_however_late_it_is_loaded() {
     let fire = |second| RunId::scheduled(JobId(1), at(second));
-    let mine = |board: &Board| board.partition(JobId(1).partition()).expect("held").planned_until;
+    let mine = |board: &Board| board.standing(&[JobId(1).partition()])[0].planned_until;
     let old = job_every(1, 100);
     let new = job_every(1, 10);
     let made = Job { effective_from: at(21), ..new.clone() };
