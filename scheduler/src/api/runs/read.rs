@@ -15,7 +15,6 @@ use crate::{
     api::{
         Api,
         caller::Caller,
-        cancel,
         convert::{
             names::{self, JobName, Parent},
             run::to_proto,
@@ -179,23 +178,15 @@ pub(in crate::api) async fn show(
     full: bool,
     now: DateTime<Utc>,
 ) -> ApiResult<Vec<pb::Run>> {
-    let mut specs: HashMap<(JobId, u64), Option<Arc<JobSpec>>> = HashMap::new();
+    let specs = if full { specs_of(api, &records).await? } else { HashMap::new() };
     let mut shown = Vec::with_capacity(records.len());
     for record in records {
         if !full {
             shown.push(to_proto(&record, None, false, now));
             continue;
         }
-        let key = (record.run.job, record.run.revision);
-        let spec = match specs.get(&key) {
-            Some(spec) => spec.clone(),
-            None => {
-                let spec = cancel::revision_spec(api, key.0, key.1).await?;
-                specs.insert(key, spec.clone());
-                spec
-            }
-        };
-        let params = spec.as_ref().and_then(|spec| spec.params.as_ref());
+        let spec = specs.get(&(record.run.job, record.run.revision));
+        let params = spec.and_then(|spec| spec.params.as_ref());
         let mut run = to_proto(&record, params, true, now);
         if let Some(attempt) = run.attempts.last_mut()
             && attempt.outcome == 0
@@ -205,13 +196,25 @@ pub(in crate::api) async fn show(
             attempt.disconnected_since = since.map(time::instant_to_proto);
         }
         if run.state_message.is_empty()
-            && let Some(spec) = &spec
+            && let Some(spec) = spec
         {
             run.state_message = moved_remark(&record, spec).unwrap_or_default();
         }
         shown.push(run);
     }
     Ok(shown)
+}
+
+/// The content that each run is of, as far as it is still kept.
+async fn specs_of(
+    api: &Api,
+    records: &[RunRecord],
+) -> ApiResult<HashMap<(JobId, u64), Arc<JobSpec>>> {
+    let revisions = records.iter().map(|record| (record.run.job, record.run.revision));
+    let revisions: BTreeSet<(JobId, u64)> = revisions.collect();
+    let revisions: Vec<(JobId, u64)> = revisions.into_iter().collect();
+    let found = api.store.load_revisions(&revisions).await?;
+    Ok(found.into_iter().map(|job| ((job.id, job.revision), job.spec)).collect())
 }
 
 /// A word on a run whose fire time a clock change moved: it is not where the schedule names it.
