@@ -20,7 +20,7 @@ use clawjob_scheduler::{
     },
     store::{
         ClusterStore as _, OWNER_BATCH_MAX, Result, Store, StoreError, Topic,
-        cluster::Hand,
+        cluster::{HANDED_MAX, Hand},
         ops::*,
         postgres::{PostgresConfig, PostgresStore},
     },
@@ -279,6 +279,50 @@ async fn batches_go_by_key_even_if_they_were_planned_on_an_empty_table() {
     })
     .await;
     assert!(read < runs * 10, "{read} rows were read for {runs} runs");
+}
+
+/// As above: what nodes leave for each other comes into tables that are empty most of the time.
+#[tokio::test]
+async fn what_waits_for_a_node_is_read_once_even_if_that_was_planned_on_an_empty_table() {
+    const WAITING: i64 = 5_000;
+    let schema = server::Schema::create().await;
+    let store = open(&schema).await;
+    let held = take(&store, "n1", &all()).await;
+    let partitions: Vec<PartitionId> = held.iter().map(|row| row.id).collect();
+    let watch = schema.connect().await;
+    watch.batch_execute("VACUUM ANALYZE run_inbox, node_inbox").await.expect("known to be empty");
+    assert_eq!(store.take_inbox(&partitions).await.expect("taken").ids, []);
+    assert_eq!(store.take_handed("n1").await.expect("taken"), []);
+    for sql in [
+        "INSERT INTO run_inbox (partition, run_id)
+            SELECT n % 64, gen_random_uuid() FROM generate_series(1, $1::bigint) AS n",
+        "INSERT INTO node_inbox (node, run_id, again)
+            SELECT 'n1', gen_random_uuid(), false FROM generate_series(1, $1::bigint)",
+    ] {
+        watch.execute(sql, &[&WAITING]).await.expect("left there");
+    }
+    let mut taken = 0;
+    while taken < WAITING as usize {
+        let batch = store.take_inbox(&partitions).await.expect("taken").ids.len();
+        assert!(batch > 0, "{taken} were taken, and no more are found");
+        taken += batch;
+    }
+    // Runs that are not there any more are handed to nobody.
+    for _ in 0..(WAITING as usize).div_ceil(HANDED_MAX) {
+        assert_eq!(store.take_handed("n1").await.expect("taken"), []);
+    }
+    // The server counts what a session read when the session ends.
+    store.close().await;
+    let sql = "SELECT min(t.n_tup_del), max(coalesce(t.idx_tup_fetch, 0) + i.idx_tup_read)::bigint
+        FROM pg_stat_user_tables t JOIN pg_stat_user_indexes i ON i.relid = t.relid
+        WHERE t.relname IN ('run_inbox', 'node_inbox') AND t.schemaname = current_schema()";
+    let read: i64 = until(async || {
+        let row = watch.query_one(sql, &[]).await.expect("counts");
+        (row.get::<_, i64>(0) >= WAITING).then(|| row.get(1))
+    })
+    .await;
+    // What batches before have removed is passed again by each, while anybody may still see it.
+    assert!(read < WAITING * 50, "{read} rows were read for {WAITING} that waited");
 }
 
 #[tokio::test]

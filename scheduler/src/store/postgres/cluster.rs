@@ -93,12 +93,12 @@ impl ClusterStore for PostgresStore {
     async fn take_handed(&self, node: &str) -> Result<Vec<Handed>> {
         let sql = format!(
             "WITH taken AS (
-                DELETE FROM node_inbox i USING (
-                    SELECT node, seq FROM node_inbox WHERE node = $1 ORDER BY seq LIMIT $2
-                ) AS t WHERE i.node = t.node AND i.seq = t.seq
-                RETURNING i.seq, i.run_id, i.fence, i.again OR i.fence IS NULL AS again
+                DELETE FROM node_inbox WHERE ctid = ANY(ARRAY(
+                    SELECT ctid FROM node_inbox WHERE node = $1 ORDER BY seq LIMIT $2
+                ))
+                RETURNING seq, run_id, fence, again OR fence IS NULL AS again
             )
-            SELECT {OPEN_RUN}, t.again FROM taken t JOIN open_run r ON r.id = t.run_id
+            SELECT {OPEN_RUN}, t.again FROM taken t JOIN open_run r ON r.id = ANY(ARRAY[t.run_id])
                 AND r.fence = coalesce(t.fence, r.fence)
             ORDER BY t.seq"
         );
@@ -154,7 +154,7 @@ async fn publish(store: &PostgresStore, sessions: &[SessionLoad]) -> Result<()> 
         FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[],
             $6::timestamptz[], $7::text[])
             AS w (executor, app_id, name, node, epoch, ended_at, load)
-        JOIN executor e ON e.id = w.executor
+        JOIN executor e ON e.id = ANY(ARRAY[w.executor])
         ON CONFLICT (executor) DO UPDATE SET node = excluded.node, epoch = excluded.epoch,
             at = excluded.at, ended_at = excluded.ended_at, load = excluded.load
         WHERE l.epoch <= excluded.epoch";

@@ -110,7 +110,8 @@ async fn take(tx: &Transaction<'_>, followups: &[Followup]) -> Result<Vec<u64>> 
     let sql = "WITH free AS (
             SELECT seq FROM end_event WHERE seq = ANY($1::bigint[]) FOR UPDATE SKIP LOCKED
         )
-        DELETE FROM end_event e USING free f WHERE e.seq = f.seq RETURNING e.seq";
+        DELETE FROM end_event e USING free f WHERE e.seq = ANY(ARRAY[f.seq])
+        RETURNING e.seq";
     let seqs: Vec<i64> = followups.iter().map(|followup| big(followup.seq)).collect();
     let taken = query(tx, sql, &[&seqs]).await?;
     taken.iter().map(|row| Reader::new(row).number()).collect()

@@ -34,7 +34,7 @@ pub(super) async fn load_jobs(
 ) -> Result<Vec<Job>> {
     let sql = format!(
         "SELECT {JOB} FROM unnest($1::smallint[], $2::bigint[]) AS c (partition, version)
-        JOIN job j ON j.partition = c.partition AND j.jobs_version > c.version
+        JOIN job j ON j.partition = ANY(ARRAY[c.partition]) AND j.jobs_version > c.version
         JOIN app a ON a.id = j.app_id
         WHERE c.version > 0 OR j.deleted_at IS NULL
             OR EXISTS (SELECT 1 FROM open_run r WHERE r.job_id = j.id)"
@@ -88,7 +88,8 @@ pub(super) async fn with_specs(
     let (jobs, revisions): (Vec<i64>, Vec<i64>) = wanted.into_iter().unzip();
     let sql = "SELECT v.job_id, v.revision, v.spec::text
         FROM unnest($1::bigint[], $2::bigint[]) AS w (job_id, revision)
-        JOIN job_revision v ON v.job_id = w.job_id AND v.revision = w.revision";
+        JOIN job_revision v ON v.job_id = ANY(ARRAY[w.job_id])
+            AND v.revision = ANY(ARRAY[w.revision])";
     let found = query(client, sql, &[&jobs, &revisions]).await?;
     let specs = found.iter().map(|row| {
         let mut row = Reader::new(row);
@@ -103,18 +104,19 @@ pub(super) async fn with_specs(
 }
 
 /// Ids and rows come of one snapshot, so a row is at least as new as the change its id told of; a
-/// later change has a row of its own in the inbox.
+/// later change has a row of its own in the inbox. Its rows are found once and removed where they lie:
+/// joined to them, the table could be read once for each of its rows, seconds for some thousand.
 pub(super) async fn take_inbox(
     store: &PostgresStore,
     partitions: &[PartitionId],
 ) -> Result<InboxBatch> {
     let sql = format!(
         "WITH taken AS (
-            DELETE FROM run_inbox i USING (
-                SELECT partition, seq FROM run_inbox
+            DELETE FROM run_inbox WHERE ctid = ANY(ARRAY(
+                SELECT ctid FROM run_inbox
                 WHERE partition = ANY($1::smallint[]) AND partition = ANY($2::smallint[])
                 ORDER BY partition, seq LIMIT $3
-            ) AS t WHERE i.partition = t.partition AND i.seq = t.seq RETURNING i.run_id
+            )) RETURNING run_id
         )
         SELECT t.run_id, r.id IS NOT NULL, {OPEN_RUN}
         FROM (SELECT DISTINCT run_id FROM taken) AS t LEFT JOIN open_run r ON r.id = t.run_id"

@@ -83,7 +83,7 @@ pub(super) async fn load_checkpoints(
     runs: &[RunId],
 ) -> Result<Vec<(RunId, Payload)>> {
     let sql = "SELECT p.run_id, p.checkpoint_type, p.checkpoint FROM unnest($1::uuid[]) AS w (id)
-        JOIN run_progress p ON p.run_id = w.id WHERE p.checkpoint_type IS NOT NULL";
+        JOIN run_progress p ON p.run_id = ANY(ARRAY[w.id]) WHERE p.checkpoint_type IS NOT NULL";
     let mut found = Vec::new();
     for row in query(&store.hot().await?, sql, &[&uuids(runs)]).await? {
         let mut row = Reader::new(&row);

@@ -124,7 +124,7 @@ pub(super) async fn skip_due(
                 AND extra ->> 'parent' IS NULL
             ORDER BY id FOR UPDATE
         ), gone AS (
-            DELETE FROM open_run r USING due d WHERE r.id = d.id RETURNING r.*
+            DELETE FROM open_run r USING due d WHERE r.id = ANY(ARRAY[d.id]) RETURNING r.*
         ), ended AS (
             INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
                 created_at, attempt, fence, session_epoch, ended_at, message, extra)
@@ -149,7 +149,8 @@ pub(super) const REMOVE: &str = "planned AS (
             AND fence = 0 AND trigger IN ('SCHEDULE', 'MISFIRE') AND due_at > $2
         ORDER BY id FOR UPDATE
     ), gone AS (
-        DELETE FROM open_run r USING planned p WHERE r.id = p.id RETURNING r.id, r.partition
+        DELETE FROM open_run r USING planned p WHERE r.id = ANY(ARRAY[p.id])
+        RETURNING r.id, r.partition
     ), left_behind AS (
         INSERT INTO run_inbox (partition, run_id) SELECT partition, id FROM gone
     )";

@@ -28,7 +28,7 @@ const NEAR: TimeDelta = TimeDelta::hours(25);
 /// Runs of one dispatch have one time, and were placed in the order in which they were due. A run
 /// that waits for its next attempt was sent as the one before.
 const LAST_DISPATCH: &str = "SELECT w.job_id, d.row, j.created_at < $4
-    FROM unnest($1::bigint[]) AS w (job_id) JOIN job j ON j.id = w.job_id
+    FROM unnest($1::bigint[]) AS w (job_id) JOIN job j ON j.id = ANY(ARRAY[w.job_id])
     LEFT JOIN LATERAL (
         SELECT x.id AS row FROM (
             SELECT r.app_id, r.executor, r.dispatched_at, r.due_at, r.id, r.extra FROM open_run r
@@ -49,7 +49,7 @@ const LAST_DISPATCH: &str = "SELECT w.job_id, d.row, j.created_at < $4
 impl RouteStore for PostgresStore {
     async fn load_uses(&self, jobs: &[JobId]) -> Result<Vec<(JobId, Uses)>> {
         let sql = "SELECT c.job_id, c.uses::text FROM unnest($1::bigint[]) AS w (id)
-            JOIN route_cursor c ON c.job_id = w.id";
+            JOIN route_cursor c ON c.job_id = ANY(ARRAY[w.id])";
         let ids: Vec<i64> = jobs.iter().map(|job| job.0).collect();
         let found = query(&self.hot().await?, sql, &[&ids]).await?;
         let uses = found.iter().map(|row| {

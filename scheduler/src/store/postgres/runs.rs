@@ -80,7 +80,7 @@ const END: &str = "WITH want AS (
             w.output_truncated, r.kill_reason, w.message, r.extra, w.place, w.missed
     ), progress AS (
         DELETE FROM run_progress p USING gone g
-        WHERE p.run_id = g.id AND EXISTS (SELECT FROM run_progress)
+        WHERE p.run_id = ANY(ARRAY[g.id]) AND EXISTS (SELECT FROM run_progress)
         RETURNING p.run_id, p.fraction, p.message
     ), ended AS (
         INSERT INTO ended_run (id, job_id, app_id, revision, trigger, state, fire_at, due_at,
