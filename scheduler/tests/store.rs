@@ -181,6 +181,7 @@ cases! {
         a_chain_is_followed_across_apps,
         a_save_that_closes_a_circle_is_refused,
         of_two_saves_at_once_that_close_a_circle_one_is_refused,
+        of_very_many_saves_at_once_that_close_a_circle_one_is_refused,
         what_ended_runs_returned_is_handed_on;
     cluster:
         a_store_of_its_own_has_one_owner,

@@ -178,18 +178,4 @@ impl Admin {
             }
         }
     }
-
-    /// Whether the app has a run that the filter names.
-    ///
-    /// # Errors
-    /// The server's.
-    pub async fn any_run(&self, app: &str, filter: &str) -> Result<bool> {
-        let request = ListRunsRequest {
-            parent: format!("apps/{app}"),
-            page_size: 1,
-            filter: filter.to_owned(),
-            ..ListRunsRequest::default()
-        };
-        Ok(!self.runs().list_runs(request).await?.into_inner().runs.is_empty())
-    }
 }

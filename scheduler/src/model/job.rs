@@ -215,6 +215,11 @@ impl JobSpec {
         names.map(String::as_str).collect()
     }
 
+    /// Whether the ends of its runs start other jobs.
+    pub fn starts_others(&self) -> bool {
+        !self.on_success.is_empty() || !self.on_failure.is_empty()
+    }
+
     /// Whether the ends of runs make fire times.
     pub fn is_delayed(&self) -> bool {
         self.schedules.iter().any(|schedule| matches!(schedule.trigger, Trigger::Delay(_)))

@@ -93,6 +93,25 @@ pub(crate) async fn of_two_saves_at_once_that_close_a_circle_one_is_refused(f: &
     }
 }
 
+pub(crate) async fn of_very_many_saves_at_once_that_close_a_circle_one_is_refused(f: &Fixture) {
+    const JOBS: usize = 16;
+    let mut jobs = Vec::new();
+    for n in 0..JOBS {
+        let name = format!("j{n}");
+        jobs.push(create(f, f.app.id, &name, spec(&[], &[])).await.expect("a job"));
+    }
+    let next = |n: usize| jobs[(n + 1) % JOBS].resource_name();
+    // What comes first keeps the store busy while the others gather.
+    let plain = jobs.iter().map(|job| save(f, job, Some(spec(&[], &[]))));
+    let links = (0..JOBS).map(|n| save(f, &jobs[n], Some(spec(&[&next(n)], &[]))));
+    let (plain, links) =
+        futures::future::join(futures::future::join_all(plain), futures::future::join_all(links))
+            .await;
+    assert!(plain.iter().all(Result::is_ok), "{plain:?}");
+    let refused: Vec<_> = links.iter().filter_map(|link| link.as_ref().err()).collect();
+    assert!(matches!(refused[..], [StoreError::Conflict(_)]), "{refused:?}");
+}
+
 pub(crate) async fn what_ended_runs_returned_is_handed_on(f: &Fixture) {
     let output = Payload { content_type: "text/plain".to_owned(), data: "seven".into() };
     let with = f.run_in("a", RunState::Running).await;

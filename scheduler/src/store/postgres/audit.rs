@@ -54,11 +54,11 @@ fn event(row: &Row) -> Result<AuditEvent> {
 #[async_trait]
 impl AuditStore for PostgresStore {
     async fn write_audit(&self, event: &AuditEvent) -> Result<()> {
-        self.scribe.write(Entry::Event(Box::new(event.clone()))).await
+        self.scribe.ask(Entry::Event(Box::new(event.clone()))).await
     }
 
     async fn end_audit(&self, id: AuditId, code: i32, resource: &str) -> Result<()> {
-        self.scribe.write(Entry::End { id, code, resource: resource.to_owned() }).await
+        self.scribe.ask(Entry::End { id, code, resource: resource.to_owned() }).await
     }
 
     async fn list_audit(&self, query: &AuditQuery) -> Result<Vec<AuditEvent>> {

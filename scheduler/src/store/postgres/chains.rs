@@ -34,10 +34,10 @@ pub(super) async fn leads_to(
 /// Fails when the job, with this content, would start itself again. Saves of chains come one after
 /// the other, so that none misses what another adds.
 pub(super) async fn refuse_cycle(tx: &Transaction<'_>, name: &str, spec: &JobSpec) -> Result<()> {
-    let followers: Vec<String> = spec.on_success.iter().chain(&spec.on_failure).cloned().collect();
-    if followers.is_empty() {
+    if !spec.starts_others() {
         return Ok(());
     }
+    let followers: Vec<String> = spec.on_success.iter().chain(&spec.on_failure).cloned().collect();
     let sql =
         "SELECT pg_advisory_xact_lock(hashtext('clawjob chains'), hashtext(current_schema()))";
     query_one(tx, sql, &[]).await?;

@@ -8,13 +8,15 @@ use std::{
 use chrono::{DateTime, Utc};
 use deadpool_postgres::{Pool, Transaction};
 use futures::future::try_join3;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_postgres::types::ToSql;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{
-    calendars, chains, error,
+    calendars, chains,
+    desk::{self, Desk},
+    error,
     jobs::{Locks, RAISE},
     notify::Hints,
     planned::{REMOVE, insert_all, insert_passed, skip_due, tell_gone},
@@ -36,50 +38,38 @@ use crate::{
 const BATCH_MAX: usize = 32;
 /// Transactions at the same time. Each writer has partitions of its own, so none waits for another's
 /// locks, and two changes of a job come one after the other.
-const WRITERS: usize = 2;
+pub(super) const WRITERS: usize = 2;
 /// Changes that wait to be taken, for each writer; further callers wait for room.
 const WAITING_MAX: usize = 1_024;
 
-/// A change, and whom to tell what became of it.
-pub(super) struct Order {
-    job: JobId,
-    change: JobChange,
-    replan: Replan,
-    now: DateTime<Utc>,
-    done: oneshot::Sender<Result<Job>>,
+/// What is to be changed, and when that was asked for.
+pub(super) struct Asked {
+    pub(super) job: JobId,
+    pub(super) change: JobChange,
+    pub(super) replan: Replan,
+    pub(super) now: DateTime<Utc>,
 }
 
-/// Takes changes.
-pub(super) struct Changes {
-    writers: [mpsc::Sender<Order>; WRITERS],
-}
+type Order = desk::Order<Asked, Job>;
+
+/// Takes changes, each until it is committed: the answer is the job as it is then.
+pub(super) struct Changes([Desk<Asked, Job>; WRITERS]);
 
 impl Changes {
     /// Hands out the taker and what the writers' tasks need.
     pub(super) fn new() -> (Self, Vec<mpsc::Receiver<Order>>) {
         let mut taken = Vec::with_capacity(WRITERS);
         let writers = std::array::from_fn(|_| {
-            let (orders, theirs) = mpsc::channel(WAITING_MAX);
-            taken.push(theirs);
-            orders
+            let (desk, orders) = Desk::new(WAITING_MAX);
+            taken.push(orders);
+            desk
         });
-        (Self { writers }, taken)
+        (Self(writers), taken)
     }
 
-    /// Returns the job as it is once the change is committed.
-    pub(super) async fn change(
-        &self,
-        job: JobId,
-        change: &JobChange,
-        replan: Replan,
-        now: DateTime<Utc>,
-    ) -> Result<Job> {
-        let closed = || StoreError::Unavailable("the store is closed".to_owned());
-        let (done, answer) = oneshot::channel();
-        let writer = &self.writers[usize::from(job.partition().0) % WRITERS];
-        let order = Order { job, change: change.clone(), replan, now, done };
-        writer.send(order).await.map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?
+    /// Hands the change to the writer of its job.
+    pub(super) async fn make(&self, asked: Asked) -> Result<Job> {
+        self.0[usize::from(asked.job.partition().0) % WRITERS].ask(asked).await
     }
 }
 
@@ -101,22 +91,33 @@ pub(super) async fn run(
                 return;
             }
         }
-        let batch = first_of_each_job(&mut waiting);
+        let batch = take_batch(&mut waiting);
+        if batch.is_empty() {
+            continue;
+        }
         let made = tokio::select! {
             () = stop.cancelled() => return,
             made = make_each(&pool, &hints, &batch) => made,
         };
         for (order, made) in batch.into_iter().zip(made) {
-            // Whoever stopped waiting need not know.
             let _ = order.done.send(made);
         }
     }
 }
 
-/// Takes the first order of each job out; what follows of the same jobs stays.
-fn first_of_each_job(waiting: &mut Vec<Order>) -> Vec<Order> {
-    let mut jobs = HashSet::new();
-    waiting.extract_if(.., |order| jobs.insert(order.job)).collect()
+/// Takes out what goes into one transaction: of each job the first change, and of those with chains one:
+/// the next is to see what this one adds. What follows of the same jobs stays behind what stays. Whoever
+/// stopped waiting before the change began gets none.
+fn take_batch(waiting: &mut Vec<Order>) -> Vec<Order> {
+    waiting.retain(|order| !order.done.is_closed());
+    let (mut jobs, mut chained) = (HashSet::new(), false);
+    let joins = |order: &mut Order| {
+        let chains = order.what.change.spec.as_ref().is_some_and(JobSpec::starts_others);
+        let joins = jobs.insert(order.what.job) && !(chains && chained);
+        chained |= chains && joins;
+        joins
+    };
+    waiting.extract_if(.., joins).collect()
 }
 
 /// What became of each order.
@@ -142,21 +143,21 @@ async fn make(pool: &Pool, hints: &Hints, batch: &[Order]) -> Result<Vec<Result<
     let mut client = pool.get().await.map_err(error::pool)?;
     let tx = begin(&mut client).await?;
     // One moment for all of them: what one leaves to the past, none looks for in the future.
-    let now = batch.iter().map(|order| order.now).max().unwrap_or_default();
-    let ids: Vec<JobId> = batch.iter().map(|order| order.job).collect();
+    let now = batch.iter().map(|order| order.what.now).max().unwrap_or_default();
+    let ids: Vec<JobId> = batch.iter().map(|order| order.what.job).collect();
     let (partitions, mut found) = lock_and_read(&tx, &ids, now).await?;
     let mut answers = Vec::with_capacity(batch.len());
     let mut edits = Vec::with_capacity(batch.len());
-    for order in batch {
-        let before = found.remove(&order.job);
-        let partition = partitions.get(&order.job.partition());
+    for asked in batch.iter().map(|order| &order.what) {
+        let before = found.remove(&asked.job);
+        let partition = partitions.get(&asked.job.partition());
         answers.push(match (before, partition) {
             (None, _) => Err(StoreError::NotFound("the job".to_owned())),
-            (_, None) => Err(StoreError::Internal(format!("no {:?}", order.job.partition()))),
-            (Some(before), Some(partition)) => match order.change.refusal(&before) {
+            (_, None) => Err(StoreError::Internal(format!("no {:?}", asked.job.partition()))),
+            (Some(before), Some(partition)) => match asked.change.refusal(&before) {
                 Some(refusal) => Err(refusal),
                 None => {
-                    edits.push(Edit::new(order, before, *partition, now));
+                    edits.push(Edit::new(asked, before, *partition, now));
                     Ok(())
                 }
             },
@@ -226,38 +227,38 @@ async fn lock_and_read(
 
 /// A change that is not refused.
 struct Edit<'a> {
-    order: &'a Order,
+    asked: &'a Asked,
     before: Job,
     after: Job,
     partition: PartitionRow,
 }
 
 impl<'a> Edit<'a> {
-    fn new(order: &'a Order, before: Job, partition: PartitionRow, now: DateTime<Utc>) -> Self {
-        let after = order.change.applied(before.clone(), now);
-        Self { order, before, after, partition }
+    fn new(asked: &'a Asked, before: Job, partition: PartitionRow, now: DateTime<Utc>) -> Self {
+        let after = asked.change.applied(before.clone(), now);
+        Self { asked, before, after, partition }
     }
 }
 
 /// Returns whether any runs were changed.
 async fn write(tx: &Transaction<'_>, edits: &mut [Edit<'_>], now: DateTime<Utc>) -> Result<bool> {
     for edit in edits.iter() {
-        if let Some(spec) = &edit.order.change.spec {
+        if let Some(spec) = &edit.asked.change.spec {
             chains::refuse_cycle(tx, &edit.before.resource_name(), spec).await?;
         }
     }
     let passed: Vec<_> = edits
         .iter()
-        .map(|edit| (&edit.before, edit.partition.planned_until, edit.order.change.cuts_past()))
+        .map(|edit| (&edit.before, edit.partition.planned_until, edit.asked.change.cuts_past()))
         .collect();
     let mut runs_changed = insert_passed(tx, &passed, now).await?;
-    let dropping = edits.iter().filter(|edit| edit.order.change.drop_due);
+    let dropping = edits.iter().filter(|edit| edit.asked.change.drop_due);
     let dropped: Vec<_> =
-        dropping.map(|edit| (edit.before.id, edit.order.change.skip_message())).collect();
+        dropping.map(|edit| (edit.before.id, edit.asked.change.skip_message())).collect();
     runs_changed |= skip_due(tx, &dropped, now).await?;
     let nothing = JobSpec::default();
-    for Edit { order, before, after, .. } in edits.iter() {
-        let named = if order.change.delete { &nothing } else { &*after.spec };
+    for Edit { asked, before, after, .. } in edits.iter() {
+        let named = if asked.change.delete { &nothing } else { &*after.spec };
         calendars::link(tx, before.id, &before.spec, named).await?;
     }
     for edit in edits.iter_mut() {
@@ -267,7 +268,7 @@ async fn write(tx: &Transaction<'_>, edits: &mut [Edit<'_>], now: DateTime<Utc>)
     let mut runs = Vec::new();
     for edit in edits.iter() {
         let input = ReplanInput { job: edit.after.clone(), partition: edit.partition, now };
-        runs.append(&mut (edit.order.replan)(&input));
+        runs.append(&mut (edit.asked.replan)(&input));
     }
     let made = insert_all(tx, &runs, now).await?;
     runs_changed |= !gone.is_empty() || !made.is_empty();
@@ -329,8 +330,8 @@ struct Columns<'a> {
 impl<'a> Columns<'a> {
     fn of(edits: &'a [Edit<'_>]) -> Result<Self> {
         let mut columns = Self::default();
-        for Edit { order, after, partition, .. } in edits {
-            let revised = order.change.spec.is_some();
+        for Edit { asked, after, partition, .. } in edits {
+            let revised = asked.change.spec.is_some();
             columns.ids.push(after.id.0);
             columns.states.push(job_state(after.state));
             columns.specs.push(revised.then(|| to_json(&*after.spec)).transpose()?);

@@ -93,8 +93,11 @@ pub(super) async fn load_outputs(
     store: &PostgresStore,
     runs: &[RunId],
 ) -> Result<Vec<(RunId, Payload)>> {
-    let sql = "SELECT e.id, e.output_type, e.output FROM unnest($1::uuid[]) AS w (id)
-        JOIN ended_run e ON e.id = w.id WHERE e.output IS NOT NULL";
+    // The limit keeps it a search for each: see the settings of such connections.
+    let sql = "SELECT w.id, l.output_type, l.output FROM unnest($1::uuid[]) AS w (id)
+        CROSS JOIN LATERAL (
+            SELECT e.output_type, e.output FROM ended_run e WHERE e.id = w.id LIMIT 1
+        ) AS l WHERE l.output IS NOT NULL";
     let found = query(&store.hot().await?, sql, &[&uuids(runs)]).await?;
     let mut outputs = Vec::with_capacity(found.len());
     for row in &found {

@@ -16,6 +16,7 @@ mod changes;
 mod cluster;
 mod days;
 mod deliveries;
+mod desk;
 mod ends;
 mod error;
 mod events;
@@ -67,7 +68,7 @@ use crate::model::{
     job::Job,
     run::{OpenRun, RunRecord},
 };
-use changes::Changes;
+use changes::{Asked, Changes};
 use notify::Hints;
 use pen::Pen;
 use pools::Pools;
@@ -129,7 +130,7 @@ impl PostgresStore {
         let node = format!("{:016x}", rand::random::<u64>());
         let (hints, topics) = Hints::new();
         let hints = Arc::new(hints);
-        let (scribe, entries) = Scribe::new();
+        let (scribe, entries) = scribe::new();
         let (changes, writers) = Changes::new();
         let mut tasks = JoinSet::new();
         let keeper = pen.clone();
@@ -391,7 +392,7 @@ impl Store for PostgresStore {
         replan: Replan,
         now: DateTime<Utc>,
     ) -> Result<Job> {
-        self.changes.change(job, change, replan, now).await
+        self.changes.make(Asked { job, change: change.clone(), replan, now }).await
     }
 
     async fn get_job(&self, app: &str, name: &str) -> Result<Job> {

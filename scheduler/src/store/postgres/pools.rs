@@ -3,7 +3,7 @@
 use deadpool_postgres::{Object, Pool};
 
 use super::{
-    PostgresConfig, PostgresStore, error,
+    PostgresConfig, PostgresStore, changes, error,
     session::{self, Role},
     tls,
 };
@@ -12,7 +12,7 @@ use crate::store::Result;
 /// Connections for results: batches are large, and more of them only wait for the disk.
 const HOT_CONNECTIONS_MAX: usize = 3;
 /// Connections for what the API finds and changes by key: those that change jobs, and as many again.
-const KEYED_CONNECTIONS_MAX: usize = 4;
+const KEYED_CONNECTIONS_MAX: usize = 2 * changes::WRITERS;
 /// Connections for what need not wait for the disk.
 const LAZY_CONNECTIONS_MAX: usize = 2;
 

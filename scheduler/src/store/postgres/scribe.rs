@@ -2,12 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::{GenericClient, Pool};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_postgres::types::ToSql;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{
+    desk::{Desk, Order},
     error,
     rows::{execute, to_json},
 };
@@ -36,35 +37,20 @@ pub(super) enum Entry {
     },
 }
 
-/// An entry, and whom to tell that it is written.
-pub(super) struct Order {
-    entry: Entry,
-    done: oneshot::Sender<Result<()>>,
-}
+/// Takes entries, each until it is written.
+pub(super) type Scribe = Desk<Entry, ()>;
 
-/// Takes entries.
-pub(super) struct Scribe {
-    orders: mpsc::Sender<Order>,
-}
-
-impl Scribe {
-    /// Hands out the scribe and what its task needs.
-    pub(super) fn new() -> (Self, mpsc::Receiver<Order>) {
-        let (orders, taken) = mpsc::channel(WAITING_MAX);
-        (Self { orders }, taken)
-    }
-
-    /// Returns once the entry is written.
-    pub(super) async fn write(&self, entry: Entry) -> Result<()> {
-        let closed = || StoreError::Unavailable("the store is closed".to_owned());
-        let (done, answer) = oneshot::channel();
-        self.orders.send(Order { entry, done }).await.map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?
-    }
+/// Hands out the scribe and what its task needs.
+pub(super) fn new() -> (Scribe, mpsc::Receiver<Order<Entry, ()>>) {
+    Desk::new(WAITING_MAX)
 }
 
 /// Writes what is ordered until `stop`.
-pub(super) async fn run(pool: Pool, mut orders: mpsc::Receiver<Order>, stop: CancellationToken) {
+pub(super) async fn run(
+    pool: Pool,
+    mut orders: mpsc::Receiver<Order<Entry, ()>>,
+    stop: CancellationToken,
+) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     loop {
         let taken = tokio::select! {
@@ -82,18 +68,17 @@ pub(super) async fn run(pool: Pool, mut orders: mpsc::Receiver<Order>, stop: Can
                 true => write(&pool, std::slice::from_ref(&order)).await,
                 false => written.clone(),
             };
-            // Whoever stopped waiting need not know.
             let _ = order.done.send(written);
         }
     }
 }
 
-async fn write(pool: &Pool, batch: &[Order]) -> Result<()> {
+async fn write(pool: &Pool, batch: &[Order<Entry, ()>]) -> Result<()> {
     let client = pool.get().await.map_err(error::pool)?;
     let mut events = Events::default();
     let (mut ended, mut codes, mut about) = (Vec::new(), Vec::new(), Vec::new());
     for order in batch {
-        match &order.entry {
+        match &order.what {
             Entry::Event(event) => events.push(event)?,
             Entry::End { id, code, resource } => {
                 ended.push(uuid(*id));

@@ -31,10 +31,10 @@ const COMMON: &str = "SET idle_in_transaction_session_timeout = '2s'; SET jit = 
 
 /// On connections of the hot path, and for what is found by key. Batches are joined to their tables by
 /// key, row by row; any other plan can only come from statistics of an empty table, so none is allowed,
-/// and the one plan is kept instead of being made anew per statement. A plain `=` would still let the table come first, and
-/// be read whole with the batch once for each of its rows: with `= ANY(ARRAY[…])` the order of an index
-/// promises nothing for the join, and only a search by key is left. What reads ended runs by less than id, job and app
-/// has no place here: the plan would have to choose among their indexes.
+/// and the one plan is kept instead of being made anew per statement. A plain `=` would still let the
+/// table come first, and be read whole with the batch once for each of its rows: with `= ANY(ARRAY[…])`
+/// the order of an index promises nothing for the join, and only a search by key is left. What reads ended
+/// runs by less than id, job and app has no place here: the plan would have to choose among their indexes.
 const PINNED: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off;
     SET enable_material = off";
