@@ -36,10 +36,7 @@ use crate::{
 
 /// Changes in one transaction: the partitions of all of them are locked until it ends.
 const BATCH_MAX: usize = 32;
-/// Transactions at the same time. Each writer has partitions of its own, so none waits for another's
-/// locks, and two changes of a job come one after the other.
-pub(super) const WRITERS: usize = 2;
-/// Changes that wait to be taken, for each writer; further callers wait for room.
+/// Changes that wait to be taken; further callers wait for room.
 const WAITING_MAX: usize = 1_024;
 
 /// What is to be changed, and when that was asked for.
@@ -52,25 +49,13 @@ pub(super) struct Asked {
 
 type Order = desk::Order<Asked, Job>;
 
-/// Takes changes, each until it is committed: the answer is the job as it is then.
-pub(super) struct Changes([Desk<Asked, Job>; WRITERS]);
+/// Takes changes, each until it is committed: the answer is the job as it is then. One transaction follows
+/// the other: two at a time would each be half as large, and cost nearly as much.
+pub(super) type Changes = Desk<Asked, Job>;
 
-impl Changes {
-    /// Hands out the taker and what the writers' tasks need.
-    pub(super) fn new() -> (Self, Vec<mpsc::Receiver<Order>>) {
-        let mut taken = Vec::with_capacity(WRITERS);
-        let writers = std::array::from_fn(|_| {
-            let (desk, orders) = Desk::new(WAITING_MAX);
-            taken.push(orders);
-            desk
-        });
-        (Self(writers), taken)
-    }
-
-    /// Hands the change to the writer of its job.
-    pub(super) async fn make(&self, asked: Asked) -> Result<Job> {
-        self.0[usize::from(asked.job.partition().0) % WRITERS].ask(asked).await
-    }
+/// Hands out the desk and what its task needs.
+pub(super) fn new() -> (Changes, mpsc::Receiver<Order>) {
+    Desk::new(WAITING_MAX)
 }
 
 /// Makes the changes that are ordered until `stop`.

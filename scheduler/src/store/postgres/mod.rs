@@ -131,7 +131,7 @@ impl PostgresStore {
         let (hints, topics) = Hints::new();
         let hints = Arc::new(hints);
         let (scribe, entries) = scribe::new();
-        let (changes, writers) = Changes::new();
+        let (changes, asked) = changes::new();
         let mut tasks = JoinSet::new();
         let keeper = pen.clone();
         let stopped = stop.clone();
@@ -145,9 +145,7 @@ impl PostgresStore {
         ));
         tasks.spawn(notify::listen(target, channel, node, hints.local(), stop.clone()));
         tasks.spawn(scribe::run(pools.lazy.clone(), entries, stop.clone()));
-        for orders in writers {
-            tasks.spawn(changes::run(pools.keyed.clone(), hints.clone(), orders, stop.clone()));
-        }
+        tasks.spawn(changes::run(pools.keyed.clone(), hints.clone(), asked, stop.clone()));
         let tasks = parking_lot::Mutex::new(tasks);
         let pruned = parking_lot::Mutex::default();
         let specs = SharedSpecs::new();
@@ -392,7 +390,7 @@ impl Store for PostgresStore {
         replan: Replan,
         now: DateTime<Utc>,
     ) -> Result<Job> {
-        self.changes.make(Asked { job, change: change.clone(), replan, now }).await
+        self.changes.ask(Asked { job, change: change.clone(), replan, now }).await
     }
 
     async fn get_job(&self, app: &str, name: &str) -> Result<Job> {

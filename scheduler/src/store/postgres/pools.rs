@@ -3,7 +3,7 @@
 use deadpool_postgres::{Object, Pool};
 
 use super::{
-    PostgresConfig, PostgresStore, changes, error,
+    PostgresConfig, PostgresStore, error,
     session::{self, Role},
     tls,
 };
@@ -11,8 +11,8 @@ use crate::store::Result;
 
 /// Connections for results: batches are large, and more of them only wait for the disk.
 const HOT_CONNECTIONS_MAX: usize = 3;
-/// Connections for what the API finds and changes by key: those that change jobs, and as many again.
-const KEYED_CONNECTIONS_MAX: usize = 2 * changes::WRITERS;
+/// Connections for what the API finds and changes by key. One of them makes all changes of jobs.
+const KEYED_CONNECTIONS_MAX: usize = 4;
 /// Connections for what need not wait for the disk.
 const LAZY_CONNECTIONS_MAX: usize = 2;
 
