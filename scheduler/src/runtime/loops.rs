@@ -43,6 +43,9 @@ const PRESENCE_LOOK: Duration = Duration::from_secs(1);
 const PRESENCE_EVERY: u32 = 5;
 /// The offset to the database's clock is measured after so many looks: 30 s.
 const CLOCK_EVERY: u32 = 30;
+/// Counting open runs reads them all, and what is left of ended ones while somebody holds an old snapshot:
+/// it may take one part of the time in so many.
+const COUNTING_PART: u32 = 100;
 /// Jobs change by themselves, and their next fire times are shown anew, this often.
 const UPKEEP_EVERY: Duration = Duration::from_secs(2);
 /// What is past its retention is removed this often, sooner while there is more.
@@ -267,7 +270,7 @@ impl Loops {
     }
 
     pub(super) async fn presence(self, mut presence: Presence, stop: CancellationToken) {
-        let mut round = 0_u32;
+        let (mut round, mut count_at) = (0_u32, Duration::ZERO);
         while self.pause(PRESENCE_LOOK, &stop).await {
             round = round.wrapping_add(1);
             let drained = self.drained.is_cancelled() && presence.drain();
@@ -286,10 +289,16 @@ impl Loops {
                 tracing::debug!(%fault, "the node's row could not be written");
             }
             self.show(&presence).await;
+            let begun = self.clock.elapsed();
+            if begun >= count_at {
+                self.show_open().await;
+                let ended = self.clock.elapsed();
+                count_at = ended + (ended - begun) * COUNTING_PART;
+            }
         }
     }
 
-    /// Sets the gauges.
+    /// Sets the gauges, but those of open runs.
     async fn show(&self, presence: &Presence) {
         let now = self.clock.now();
         let gauges = metrics();
@@ -306,14 +315,18 @@ impl Loops {
             let age = owed.oldest.map(|since| metrics::seconds(now - since));
             gauges.alarm_age.set(age.unwrap_or(0.0));
         }
-        if let Ok(open) = self.store.count_open(now).await {
+    }
+
+    /// Sets the gauges of open runs.
+    async fn show_open(&self) {
+        if let Ok(open) = self.store.count_open(self.clock.now()).await {
             for (state, count) in [
                 ("QUEUED", open.queued),
                 ("SCHEDULED", open.scheduled),
                 ("RUNNING", open.running),
                 ("RETRY_WAIT", open.retry_wait),
             ] {
-                let gauge = gauges.open_runs.get_or_create(&metrics::StateLabel { state });
+                let gauge = metrics().open_runs.get_or_create(&metrics::StateLabel { state });
                 gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
             }
         }

@@ -118,7 +118,12 @@ pub(super) async fn check_partitions(
     store: &PostgresStore,
     partitions: &[PartitionId],
 ) -> Result<Vec<PartitionRow>> {
-    let sql = format!("SELECT {PARTITION} FROM partition p WHERE p.id = ANY($1::smallint[])");
+    // The newest version of each row is found first, however many an old snapshot keeps.
+    let sql = format!(
+        "SELECT {PARTITION} FROM unnest($1::smallint[]) AS w (id) CROSS JOIN LATERAL (
+            SELECT * FROM partition q WHERE q.id = w.id ORDER BY q.moves DESC LIMIT 1
+        ) AS p"
+    );
     let ids = smalls(partitions.iter().copied());
     let found = store.pen.check(partitions, &sql, &[&ids]).await?;
     sorted(found.iter().map(|row| rows::partition(row, DateTime::<Utc>::MIN_UTC)).collect())

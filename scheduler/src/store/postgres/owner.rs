@@ -24,18 +24,21 @@ use crate::{
 
 /// The start of a plan that moves how far its partitions are planned and served, or decides not to run.
 /// Partitions whose row somebody holds are left out: that is a change of a job, which would make this
-/// plan void anyhow, and the pen must not wait.
+/// plan void anyhow, and the pen must not wait. Their rows have as many versions as moves while somebody
+/// holds an old snapshot: the newest is found first, and written where it lies.
 const MOVES: &str = "WITH locked AS (
-        SELECT p.id, a.planned_until, a.served_until
+        SELECT p.id, p.place, a.planned_until, a.served_until
         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $18::timestamptz[],
             $19::timestamptz[]) AS a (id, epoch, jobs_version, planned_until, served_until)
-        JOIN partition p
-            ON p.id = a.id AND p.epoch = a.epoch AND p.jobs_version = a.jobs_version
-        FOR UPDATE OF p SKIP LOCKED
+        CROSS JOIN LATERAL (
+            SELECT q.id, q.ctid AS place, q.epoch, q.jobs_version FROM partition q
+            WHERE q.id = a.id ORDER BY q.moves DESC LIMIT 1 FOR UPDATE SKIP LOCKED
+        ) AS p
+        WHERE p.epoch = a.epoch AND p.jobs_version = a.jobs_version
     ), moved AS (
         UPDATE partition p SET planned_until = greatest(p.planned_until, l.planned_until),
-            served_until = greatest(p.served_until, l.served_until)
-        FROM locked l WHERE p.id = l.id AND cardinality($5::uuid[]) = 0
+            served_until = greatest(p.served_until, l.served_until), moves = p.moves + 1
+        FROM locked l WHERE p.ctid = l.place AND cardinality($5::uuid[]) = 0
     ), refused AS (SELECT '{}'::bigint[] AS jobs)";
 
 /// The start of a plan that only adds runs: no row is locked, since each lock is logged, which for
