@@ -30,11 +30,12 @@ use crate::{
 };
 use parking_lot::Mutex;
 use permits::Permits;
+use place::PLACED_MAX;
 
-/// Statements of one tick that send runs.
-const DISPATCH_STEPS_MAX: usize = 16;
-/// Fire times that one tick takes, which as many statements can send.
-const FIRES_MAX: usize = DISPATCH_STEPS_MAX * OWNER_BATCH_MAX;
+/// Placements of one tick.
+const DISPATCH_STEPS_MAX: usize = 4;
+/// Fire times that one tick takes, which as many placements can send.
+const FIRES_MAX: usize = DISPATCH_STEPS_MAX * PLACED_MAX;
 /// Fire times that one tick takes however much waits: some may be of jobs whose executors are idle.
 const FIRES_MIN: usize = OWNER_BATCH_MAX;
 

@@ -21,6 +21,9 @@ use crate::{
     store::OWNER_BATCH_MAX,
 };
 
+/// Runs of one placement: of some statements, so that one can be written while another is sent.
+pub(super) const PLACED_MAX: usize = 4 * OWNER_BATCH_MAX;
+
 /// A run with the executor it is to go to.
 pub(super) struct Placed {
     pub(super) pick: Pick,
@@ -69,7 +72,7 @@ struct Left<'a> {
     rooms: Vec<u32>,
 }
 
-/// Finds executors for the first runs of all lanes, up to one batch, and reserves their slots. Only
+/// Finds executors for the first runs of all lanes, at most [`PLACED_MAX`], and reserves their slots. Only
 /// runs that may be sent are looked at.
 pub(super) fn place(
     board: &Board,
@@ -86,7 +89,7 @@ pub(super) fn place(
     for (index, lane) in lanes.iter().enumerate() {
         by_app.entry(lane.key.app).or_default().push(index);
     }
-    let heads = board.heads(&wanted, OWNER_BATCH_MAX);
+    let heads = board.heads(&wanted, PLACED_MAX);
     let unread = unread(heads.iter().map(|(_, pick)| pick));
     if !unread.is_empty() {
         return Placement { unread, ..Placement::default() };

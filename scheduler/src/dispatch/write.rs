@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
+use futures::{FutureExt as _, StreamExt as _, stream};
 
 use super::{
     Dispatcher, Given,
@@ -22,6 +23,10 @@ use crate::{
     telemetry::{metrics, runs},
 };
 
+/// Statements of one placement that are under way at once: so the database need not wait for what was
+/// written before to be sent. What uses the routes count goes with each of them, all of it.
+const WRITES_MAX: usize = 2;
+
 type Written = HashMap<RunId, AttemptRef>;
 
 impl Dispatcher {
@@ -34,18 +39,20 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Writes what was placed, then sends what was written.
+    /// Writes what was placed, and sends each batch once it is written, while the next one is being
+    /// written.
     pub(super) async fn send(&self, placement: Placement, now: DateTime<Utc>) -> Result<()> {
         let uses = placement.uses();
         let Placement { runs, cursors, .. } = placement;
         let (new, old): (Vec<_>, Vec<_>) = runs.into_iter().partition(|run| run.pick.unwritten);
         self.board.turned(cursors);
-        // What the routes count goes with either; each has all of it.
-        if let Err(fault) = self.send_new(new, &uses, now).await {
-            old.iter().for_each(|run| self.reach.unreserve(&run.slot, 1));
-            return Err(fault);
-        }
-        self.send_old(old, uses, now).await
+        let new = batches(new).into_iter().map(|batch| self.send_new(batch, &uses, now).boxed());
+        let old = batches(old).into_iter().map(|batch| self.send_old(batch, &uses, now).boxed());
+        let batches: Vec<_> = new.chain(old).collect();
+        // Each comes to its end whatever became of the others: there the slots of what was not sent are
+        // given back.
+        let sent: Vec<Result<()>> = stream::iter(batches).buffered(WRITES_MAX).collect().await;
+        sent.into_iter().collect()
     }
 
     async fn send_new(
@@ -54,9 +61,6 @@ impl Dispatcher {
         uses: &[(JobId, Uses)],
         now: DateTime<Utc>,
     ) -> Result<()> {
-        if placed.is_empty() {
-            return Ok(());
-        }
         let runs = self.board.new_runs(placed.iter().map(|run| run.pick.attempt.run));
         let rows = runs.into_iter().zip(&placed);
         let rows =
@@ -72,12 +76,9 @@ impl Dispatcher {
     async fn send_old(
         &self,
         placed: Vec<Placed>,
-        uses: Vec<(JobId, Uses)>,
+        uses: &[(JobId, Uses)],
         now: DateTime<Utc>,
     ) -> Result<()> {
-        if placed.is_empty() {
-            return Ok(());
-        }
         let row = |run: &Placed| DispatchRow { attempt: run.pick.attempt, to: to(run) };
         let mut rows: Vec<DispatchRow> = placed.iter().map(row).collect();
         rows.sort_unstable_by_key(|row| row.attempt.run);
@@ -87,7 +88,8 @@ impl Dispatcher {
         // What the commands carry is read first: nothing may come between commit and sending.
         let written = async {
             let given = Given::load(&self.store, here).await?;
-            let written = self.store.dispatch(&Dispatch { rows, uses }, now).await?;
+            let dispatch = Dispatch { rows, uses: uses.to_vec() };
+            let written = self.store.dispatch(&dispatch, now).await?;
             let written = written.into_iter().map(|attempt| (attempt.run, attempt));
             Result::Ok((given, written.collect()))
         };
@@ -166,6 +168,13 @@ impl Dispatcher {
         self.reach.hand_over(&self.store).await;
         Ok(refused)
     }
+}
+
+/// Each as many as one statement writes.
+fn batches(runs: Vec<Placed>) -> Vec<Vec<Placed>> {
+    let mut runs = runs.into_iter();
+    let batch = || Some(runs.by_ref().take(OWNER_BATCH_MAX).collect::<Vec<_>>());
+    std::iter::from_fn(batch).take_while(|batch| !batch.is_empty()).collect()
 }
 
 fn to(placed: &Placed) -> Addressee {

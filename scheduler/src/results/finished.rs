@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use futures::{FutureExt as _, StreamExt as _, stream};
 
-use super::{GivenUp, Results};
+use super::Results;
 use crate::{
     hub::{
         event::{AttemptResult, Origin},
@@ -21,6 +22,9 @@ use crate::{
     telemetry::{metrics::metrics, runs},
 };
 
+/// Statements that end runs at the same time: while one waits for the disk, the database works on the
+/// other.
+const ENDS_MAX: usize = 2;
 /// Failure code of a result whose text or output the store could not take.
 const CODE_RESULT_NOT_STORED: &str = "RESULT_NOT_STORED";
 
@@ -121,24 +125,26 @@ impl Results {
         }
     }
 
-    /// Ends runs, all at once if the store takes them, else one by one so that a row the store
-    /// can't take harms no other. One answer per request; None for what could not be written.
+    /// Ends runs. One answer per request, in order; None for what could not be written.
     pub(super) async fn end_runs(&self, ends: Vec<EndRun>) -> Vec<Option<EndAnswer>> {
-        let mut answers = Vec::with_capacity(ends.len());
-        for batch in ends.chunks(RESULT_BATCH_MAX) {
-            let now = self.clock.now();
-            metrics().batch("end", batch.len());
-            match self.persist("ends of runs", || self.store.end_runs(batch, now)).await {
-                Ok(written) => {
-                    let written = written.into_iter().map(Some);
-                    answers.extend(written.chain(std::iter::repeat(None)).take(batch.len()));
-                }
-                Err(GivenUp) => {
-                    for end in batch {
-                        answers.push(self.end_one(end.clone()).await);
-                    }
-                }
-            }
+        let batches: Vec<_> =
+            ends.chunks(RESULT_BATCH_MAX).map(|batch| self.end_batch(batch).boxed()).collect();
+        stream::iter(batches).buffered(ENDS_MAX).concat().await
+    }
+
+    /// All at once if the store takes them, else one by one so that a row the store can't take harms no
+    /// other.
+    async fn end_batch(&self, batch: &[EndRun]) -> Vec<Option<EndAnswer>> {
+        let now = self.clock.now();
+        metrics().batch("end", batch.len());
+        if let Ok(written) = self.persist("ends of runs", || self.store.end_runs(batch, now)).await
+        {
+            let written = written.into_iter().map(Some);
+            return written.chain(std::iter::repeat(None)).take(batch.len()).collect();
+        }
+        let mut answers = Vec::with_capacity(batch.len());
+        for end in batch {
+            answers.push(self.end_one(end.clone()).await);
         }
         answers
     }

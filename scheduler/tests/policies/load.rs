@@ -1,6 +1,6 @@
 //! Many jobs at the same moment: none is dropped, none is starved, all are on time.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use clawjob_scheduler::{
@@ -61,6 +61,59 @@ async fn x7_ten_thousand_jobs_of_one_second_are_all_dispatched() {
     assert!(*lateness(&world).last().expect("executions") < TimeDelta::seconds(8));
     let text = metrics().text();
     assert!(text.contains("clawjob_lateness_seconds_bucket"), "lateness is reported");
+}
+
+/// Jobs that fire at noon once, and executors with a slot for each.
+async fn noon(jobs: u32) -> World {
+    let mut world = World::new(at("2026-06-10T11:59:50Z")).await;
+    for n in 0..jobs {
+        world.job(&format!("job-{n}"), scheduled("0 12 * * *")).await;
+    }
+    for name in ["one", "two", "three", "four"] {
+        world.steady(name, jobs / 4, SECOND * 60).await;
+    }
+    world.run_until(at("2026-06-10T11:59:59Z")).await;
+    world
+}
+
+/// The next operation of the kind is answered only once another one has come.
+fn answer_after_the_next(world: &World, operation: &'static str) {
+    let (flaky, (tell, told)) = (world.flaky.clone(), tokio::sync::oneshot::channel());
+    world.flaky.meanwhile(operation, async move {
+        flaky.meanwhile(operation, async move { tell.send(()).expect("the first is waited for") });
+        told.await.expect("another one comes");
+    });
+}
+
+#[tokio::test]
+async fn of_very_many_runs_the_next_are_written_while_the_first_are_waited_for() {
+    let mut world = noon(600).await;
+    answer_after_the_next(&world, "plan");
+    let passed = world.run_until(at("2026-06-10T12:00:30Z"));
+    tokio::time::timeout(Duration::from_secs(60), passed).await.expect("none waits for the other");
+    assert_eq!(world.ledger.len(), 600);
+}
+
+#[tokio::test]
+async fn of_very_many_results_the_next_are_written_while_the_first_are_waited_for() {
+    let mut world = noon(600).await;
+    world.run_until(at("2026-06-10T12:00:30Z")).await;
+    answer_after_the_next(&world, "end_runs");
+    let passed = world.run_until(at("2026-06-10T12:01:30Z"));
+    tokio::time::timeout(Duration::from_secs(60), passed).await.expect("none waits for the other");
+    let runs = world.runs().await;
+    assert!(runs.iter().all(|run| run.run.state == RunState::Succeeded));
+}
+
+#[tokio::test]
+async fn slots_of_runs_that_could_not_be_written_are_free_again() {
+    let mut world = noon(600).await;
+    world.flaky.fail_only("plan");
+    world.run_until(at("2026-06-10T12:00:02Z")).await;
+    assert_eq!(world.ledger.len(), 0);
+    world.flaky.fail_only("");
+    world.run_until(at("2026-06-10T12:00:10Z")).await;
+    assert_eq!(world.ledger.len(), 600, "each has a slot");
 }
 
 #[tokio::test]

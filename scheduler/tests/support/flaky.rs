@@ -191,7 +191,12 @@ forward! {
             if plan.fresh {
                 self.fresh.lock().extend(plan.runs.iter().map(|row| row.run.id));
             }
-            self.inner.plan(plan, now).await
+            let planned = self.inner.plan(plan, now).await;
+            // What only moves partitions is nothing to wait for.
+            if !plan.runs.is_empty() {
+                self.let_happen("plan").await;
+            }
+            planned
         }
 
         async fn settle_ends(&self, followups: &[Followup], now: DateTime<Utc>) -> Result<Settled> {
