@@ -84,6 +84,7 @@ async fn start(args: Args) -> Result<bool> {
         sessions: args.sessions.max(1),
         pulses: args.pulses.max(1),
         faults: if args.faults.is_empty() { all() } else { args.faults },
+        pause_ms: torture::PAUSE_MS,
         set: args.set,
         keep: args.keep,
     };

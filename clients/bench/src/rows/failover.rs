@@ -1,7 +1,7 @@
 //! B5: three schedulers, 2,000 fires a second, one of them dies, stands still or is cut off, or
 //! Postgres restarts. The torture harness with one fault of a kind after the other.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use anyhow::{Result, bail};
 
@@ -16,7 +16,10 @@ use crate::{
 const FAULTS: [Fault; 5] =
     [Fault::NodeKill9, Fault::NodeStop10, Fault::LockSession, Fault::PostgresCrash, Fault::NodeCut];
 /// Time for all of them.
-const LENGTH: Duration = Duration::from_secs(120);
+const LENGTH: Duration = Duration::from_secs(180);
+/// Pause after each, milliseconds: until all nodes are there again with their shares and executors, so that
+/// a gap is of one fault alone.
+const PAUSE_MS: Range<u64> = 12_000..15_000;
 
 /// What may be said about it.
 #[derive(Clone, Debug, clap::Args)]
@@ -34,6 +37,7 @@ pub(super) async fn measure(settings: &Settings, args: &Args) -> Result<Vec<Row>
     let torture = torture::Settings {
         binary: settings.binary.clone(),
         length: if settings.quick { Duration::from_secs(20) } else { LENGTH },
+        pause_ms: if settings.quick { torture::PAUSE_MS } else { PAUSE_MS },
         seed: rand::random(),
         nodes: 3,
         executors: 4,

@@ -15,6 +15,7 @@ mod witness;
 
 use std::{
     collections::BTreeMap,
+    ops::Range,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -37,8 +38,8 @@ const LEAD_US: i64 = 8_000_000;
 const LEAD_PER_JOB_US: i64 = 5_000;
 /// Quiet before the first fault and after the last.
 const QUIET: Duration = Duration::from_secs(3);
-/// Pause between two faults: some come while the last one's damage is still being mended.
-const PAUSE_MS: std::ops::Range<u64> = 500..8_000;
+/// Pause between two faults, milliseconds: some come while the last one's damage is still being mended.
+pub const PAUSE_MS: Range<u64> = 500..8_000;
 /// A job is started by hand this often.
 const BY_HAND_EVERY: Duration = Duration::from_millis(500);
 /// Whoever starts one asks again until this has passed.
@@ -73,6 +74,8 @@ pub struct Settings {
     pub pulses: u32,
     /// The faults to choose from.
     pub faults: Vec<Fault>,
+    /// Pause between two of them, milliseconds.
+    pub pause_ms: Range<u64>,
     /// Further `KEY=VALUE` settings of the schedulers.
     pub set: Vec<String>,
     /// Logs and ledgers stay even when all is well.
@@ -162,7 +165,8 @@ async fn torment(
         };
         println!("{:6.1} s {fault:?}", begun.elapsed().as_secs_f64());
         done.push(fault.inflict(cluster, random).await?);
-        tokio::time::sleep(Duration::from_millis(random.random_range(PAUSE_MS))).await;
+        tokio::time::sleep(Duration::from_millis(random.random_range(settings.pause_ms.clone())))
+            .await;
     }
     tokio::time::sleep(settings.length.saturating_sub(begun.elapsed())).await;
     Ok(done)
