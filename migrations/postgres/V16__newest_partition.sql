@@ -1,3 +1,7 @@
+-- Whoever reads the table is waited for, and whoever comes then waits behind: rather fail than hold up all
+-- nodes for as long as a backup takes.
+SET LOCAL lock_timeout = '2s';
+
 -- The row of a partition is written once a second, and each of its versions stays for as long as anybody
 -- holds a snapshot that is older: hours, for a backup. Searched by its id they are all gone through, once
 -- for each batch of runs. So each move is counted, and the newest version is the first behind its id. That
