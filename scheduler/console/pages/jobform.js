@@ -7,10 +7,9 @@ import { idOf, requestId, shortOf } from "../lib/names.js";
 import { jsonPayload, textOf } from "../lib/payload.js";
 import { go, href, useRoute } from "../lib/router.js";
 import { call, listAll } from "../lib/rpc.js";
-import { can } from "../lib/session.js";
 import { Button, ButtonLink, Fault, Loading, PageHead, Panel } from "../parts/basics.js";
 import { say } from "../parts/dialog.js";
-import { askApps } from "../parts/filters.js";
+import { onlyOf, useOwnApps } from "../parts/filters.js";
 import { LabelsField, TextField } from "../parts/form.js";
 import { Params } from "../parts/params.js";
 import { jobHref } from "../parts/state.js";
@@ -31,28 +30,29 @@ export function JobForm({ app, id }) {
   const asked = useAsk(async () => (source
     ? /** @type {Promise<pb.Job>} */ (call("JobService/GetJob", { name: source }))
     : /** @type {pb.Job} */ ({ schedules: [fresh()] })), [source]);
+  const own = useOwnApps();
   if (asked.error) return html`<${Fault} error=${asked.error} again=${asked.again} />`;
-  if (!asked.value) return html`<${Loading} />`;
+  if (!asked.value || !own.asked) return html`<${Loading} />`;
   return html`<${Editor} key=${source} from=${asked.value} name=${id ? source : ""}
-    app=${app ?? (source ? source.split("/")[1] : query.get("app") ?? "")} />`;
+    apps=${own.apps} app=${app ?? (source ? source.split("/")[1] : query.get("app") ?? "")} />`;
 }
 
-/** @param {{ from: pb.Job, name: string, app: string }} props `name` of a job that is there */
-function Editor({ from, name, app: firstApp }) {
-  const [app, setApp] = useState(firstApp);
+/**
+ * @param {{ from: pb.Job, name: string, app: string, apps: string[] | undefined }} props `name` of a
+ *   job that is there
+ */
+function Editor({ from, name, app: firstApp, apps }) {
+  const [app, setApp] = useState(firstApp || onlyOf(apps));
   const [id, setId] = useState(name ? idOf(name) : "");
   const [job, setJob] = useState(() => settable(from));
   const [params, setParams] = useState(() => textOf(from.params) ?? "{}");
   const [unread, setUnread] = useState(/** @type {Record<string, boolean>} */ ({}));
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(/** @type {unknown} */ (null));
-  const apps = useAsk(askApps, []).value?.filter((one) => can("EDITOR", one));
   useEffect(() => {
     // The app comes first: handlers and calendars are those of its executors and jobs.
-    const known = app || (apps?.length === 1 ? apps[0] : "");
-    setApp(known);
-    if (apps && !name) focusOn(known ? "jobId" : "parent");
-  }, [apps?.length]);
+    if (!name) focusOn(app ? "jobId" : "parent");
+  }, []);
   const handlers = useHandlers(app);
   const calendars = useAsk(askCalendars, []).value ?? [];
 

@@ -75,17 +75,18 @@ export async function askApps() {
 export const useApps = () => useAsk(askApps, []).value ?? [];
 
 /**
- * Those in which the viewer may change things; the only one is taken at once.
- * @param {string} app the one that is chosen
- * @param {(app: string) => void} choose
+ * Those in which the viewer may change things, as far as they can be told, and whether they were asked
+ * for. A form begins then: the only app is in its field from the start, and does not come into one in
+ * which somebody types already.
+ * @returns {{ apps: string[] | undefined, asked: boolean }}
  */
-export function useOwnApps(app, choose) {
-  const apps = useApps().filter((one) => can("EDITOR", one));
-  useEffect(() => {
-    if (!app && apps.length === 1) choose(apps[0]);
-  }, [apps.length]);
-  return apps;
+export function useOwnApps() {
+  const { value, error } = useAsk(askApps, []);
+  return { apps: value?.filter((one) => can("EDITOR", one)), asked: Boolean(value || error) };
 }
+
+/** The only app there is to choose, if so. @param {string[] | undefined} apps */
+export const onlyOf = (apps) => (apps?.length === 1 ? apps[0] : "");
 
 /** The choice of an app. */
 export function PickApp() {

@@ -51,6 +51,38 @@ test("a job is written, checked as it is typed, and runs", async () => {
   await close();
 });
 
+test("the only app is in a form from its start, and never comes where somebody types", async () => {
+  const forms = { "/jobs/new": "", "/calendars": "New calendar", "/alarms/rules": "New rule" };
+  await Promise.all(Object.entries(forms).map(async ([at, button]) => {
+    const { page, close } = await here.open(
+      { token: await here.scheduler.tokenFor("EDITOR", "demo") });
+    /** @type {() => void} */
+    let answer = () => {};
+    const answered = new Promise((go) => { answer = () => go(undefined); });
+    await page.route("**/clawjob.v1.ClusterService/ListApps", async (route) => {
+      await answered;
+      await route.continue();
+    });
+    await goTo(page, at);
+    if (button) await page.getByText(button).first().click();
+    await page.locator("main .loading").waitFor();
+    const app = page.locator("form").getByLabel(/^App/);
+    assert.equal(await app.count(), 0, at);
+    answer();
+    assert.equal(await app.inputValue(), "demo", at);
+    await close();
+  }));
+});
+
+test("a form can be filled in where the apps can't be told", async () => {
+  const { page, close } = await here.open();
+  await page.route("**/clawjob.v1.ClusterService/ListApps", (route) => route.abort());
+  await goTo(page, "/calendars");
+  await page.getByText("New calendar").first().click();
+  await page.locator("dialog").getByLabel(/^App/).fill("demo");
+  await close();
+});
+
 test("r76 typing in a box of params keeps the cursor", async () => {
   const { page, close } = await here.open({ at: "/jobs/new?app=demo" });
   await page.getByLabel("Handler").fill("hello");

@@ -3,21 +3,28 @@ import { html, useState } from "../../lib/dom.js";
 import { t } from "../../lib/i18n.js";
 import { appOf, idOf, requestId } from "../../lib/names.js";
 import { call } from "../../lib/rpc.js";
-import { Button } from "../../parts/basics.js";
+import { Button, Loading } from "../../parts/basics.js";
 import { Ask } from "../../parts/dialog.js";
-import { useOwnApps } from "../../parts/filters.js";
+import { onlyOf, useOwnApps } from "../../parts/filters.js";
 import { NumberField, SelectField, TextField, WordsField } from "../../parts/form.js";
 import { pathOf } from "../jobform/model.js";
 
 const CONDITIONS = ["RUN_FAILED", "RUN_LOST", "RUN_SUCCEEDED"];
 
-/** @param {{ rule: pb.AlarmRule, close: () => void, done: () => void }} props */
-export function RuleForm({ rule: from, close, done }) {
+/** @typedef {{ rule: pb.AlarmRule, close: () => void, done: () => void }} Props */
+
+/** @param {Props} props */
+export function RuleForm(props) {
+  const { apps, asked } = useOwnApps();
+  return asked ? html`<${Form} ...${props} apps=${apps} />` : html`<${Loading} />`;
+}
+
+/** @param {Props & { apps: string[] | undefined }} props */
+function Form({ rule: from, apps = [], close, done }) {
   const [rule, setRule] = useState(from);
-  const [app, setApp] = useState(from.name ? appOf(from.name) : "");
+  const [app, setApp] = useState(from.name ? appOf(from.name) : onlyOf(apps));
   const [id, setId] = useState(idOf(from.name));
   const [faults, setFaults] = useState(/** @type {Map<string, string>} */ (new Map()));
-  const apps = useOwnApps(app, setApp);
   /** @param {Partial<pb.AlarmRule>} more */
   const set = (more) => setRule((before) => ({ ...before, ...more }));
   const channels = rule.channels ?? [];

@@ -5,9 +5,9 @@ import { t } from "../../lib/i18n.js";
 import { appOf, idOf, requestId, shortOf } from "../../lib/names.js";
 import { call } from "../../lib/rpc.js";
 import { shownZone } from "../../lib/time.js";
-import { Button } from "../../parts/basics.js";
+import { Button, Loading } from "../../parts/basics.js";
 import { Ask } from "../../parts/dialog.js";
-import { useOwnApps } from "../../parts/filters.js";
+import { onlyOf, useOwnApps } from "../../parts/filters.js";
 import { InstantField, TextField, TickField } from "../../parts/form.js";
 import { pathOf } from "../jobform/model.js";
 
@@ -16,17 +16,24 @@ const DATE_ROWS = 8;
 /** @typedef {NonNullable<pb.Calendar["windows"]>[number]} Window */
 
 /**
- * @param {{
+ * @typedef {{
  *   calendar: pb.Calendar, app: string, close: () => void, done: (saved: pb.Calendar) => void,
- * }} props `app` of a calendar that is new
+ * }} Props `app` of a calendar that is new
  */
-export function CalendarForm({ calendar: from, app: firstApp, close, done }) {
+
+/** @param {Props} props */
+export function CalendarForm(props) {
+  const { apps, asked } = useOwnApps();
+  return asked ? html`<${Form} ...${props} apps=${apps} />` : html`<${Loading} />`;
+}
+
+/** @param {Props & { apps: string[] | undefined }} props */
+function Form({ calendar: from, app: firstApp, apps, close, done }) {
   const [calendar, setCalendar] = useState(from);
-  const [app, setApp] = useState(from.name ? appOf(from.name) : firstApp);
+  const [app, setApp] = useState(from.name ? appOf(from.name) : firstApp || onlyOf(apps));
   const [id, setId] = useState(idOf(from.name));
   const [dates, setDates] = useState((from.dates ?? []).join("\n"));
   const [faults, setFaults] = useState(/** @type {[string, string][]} */ ([]));
-  const apps = useOwnApps(app, setApp);
   const { weekdays = [], windows = [] } = calendar;
   /** @param {Partial<pb.Calendar>} more */
   const set = (more) => setCalendar((before) => ({ ...before, ...more }));
@@ -54,7 +61,7 @@ export function CalendarForm({ calendar: from, app: firstApp, close, done }) {
     title=${from.name ? t("calendar.edit", { name: shortOf(from.name) }) : t("calendar.new")}>
     <div class="fields">
       ${!from.name && html`
-        <datalist id="apps">${apps.map((one) =>
+        <datalist id="apps">${apps?.map((one) =>
           html`<option key=${one} value=${one} />`)}</datalist>
         <${TextField} label=${t("word.app")} value=${app} change=${setApp} must list="apps"
           hint=${t("calendar.appHint")} fault=${faultAt("parent")} />
