@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::{
     ids::{AppId, JobId, RunId},
-    job::{Job, JobName, JobSpec, JobState},
+    job::{Job, JobName, JobSpec, JobState, RouteStrategy},
     misfire::Timetable,
     plan,
     route::{RouteCursor, Uses},
@@ -180,6 +180,11 @@ impl JobEntry {
         if cursor.uses.is_some() || self.work.is_some() {
             self.work_mut().uses = cursor.uses;
         }
+    }
+
+    /// Whether its next run goes by a turn that has not been read.
+    pub(super) fn asks_for_turn(&self) -> bool {
+        self.turn == TURN_UNREAD && self.kind.spec.placement.route == RouteStrategy::RoundRobin
     }
 
     /// The turn, as it was read; what is remembered counts.

@@ -1,17 +1,14 @@
 //! What very many jobs have in common: their app, their spec, and its schedules made ready.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use super::shared::SharedSchedules;
 use crate::model::{
     ids::AppId,
     job::{Job, JobSpec},
     plan,
     schedule::{Compiled, Schedule},
+    shared::{Fingerprint, Fingerprints, Shared},
 };
-
-/// Kinds known before it is first looked for those that no job is of any more.
-const KNOWN_MAX: usize = 10_000;
 
 /// What equal jobs of an app share.
 pub(super) struct Kind {
@@ -36,52 +33,44 @@ impl Kind {
     }
 }
 
-/// The kinds that jobs are of, and some that they were.
+/// The kinds that jobs are of.
+#[derive(Default)]
 pub(super) struct Kinds {
-    /// By app and by where the spec is in memory, where it stays as long as its kind is here. The store
+    /// By app and by where the spec is in memory, where it stays as long as its kind is in use. The store
     /// hands out equal specs as one.
-    known: HashMap<(AppId, usize), Arc<Kind>>,
-    schedules: SharedSchedules,
-    /// So many kinds make a sweep due: twice what the last one left.
-    sweep_at: usize,
-}
-
-impl Default for Kinds {
-    fn default() -> Self {
-        Self { known: HashMap::new(), schedules: SharedSchedules::default(), sweep_at: KNOWN_MAX }
-    }
+    kinds: Shared<(AppId, usize), Kind>,
+    /// The schedules, which jobs have in common that are of different kinds otherwise.
+    compiled: Shared<Fingerprint, Compiled>,
+    fingerprints: Fingerprints,
 }
 
 impl Kinds {
     /// The kind of a job.
     pub(super) fn of(&mut self, job: &Job) -> Arc<Kind> {
         let key = (job.app, Arc::as_ptr(&job.spec) as usize);
-        if let Some(kind) = self.known.get(&key).filter(|kind| kind.app_name == job.app_name) {
-            return kind.clone();
+        if let Some(kind) = self.kinds.get(&key).filter(|kind| kind.app_name == job.app_name) {
+            return kind;
         }
         let compiled = self.compile_all(job);
-        let kind = Arc::new(Kind {
+        let kind = Kind {
             app: job.app,
             app_name: job.app_name.clone(),
             spec: job.spec.clone(),
             fault: compiled.as_ref().err().cloned(),
             compiled: compiled.unwrap_or_default(),
-        });
+        };
         // What a calendar covers changes without the schedule: such a kind is no other job's.
-        if !job.spec.schedules.iter().any(Schedule::names_calendars) {
-            if self.known.len() >= self.sweep_at {
-                self.known.retain(|_, kind| Arc::strong_count(kind) > 1);
-                self.sweep_at = KNOWN_MAX.max(self.known.len() * 2);
-            }
-            self.known.insert(key, kind.clone());
+        match job.spec.schedules.iter().any(Schedule::names_calendars) {
+            true => Arc::new(kind),
+            false => self.kinds.put(key, kind),
         }
-        kind
     }
 
     fn compile_all(&mut self, job: &Job) -> Result<Vec<Arc<Compiled>>, String> {
         let mut all = Vec::with_capacity(job.spec.schedules.len());
         for schedule in &job.spec.schedules {
-            if let Some(known) = self.schedules.get(schedule) {
+            let key = self.fingerprints.of(schedule);
+            if let Some(known) = self.compiled.get(&key) {
                 all.push(known);
                 continue;
             }
@@ -90,7 +79,7 @@ impl Kinds {
                 .map_err(|faults| plan::in_words(faults.iter()))?;
             all.push(match schedule.names_calendars() {
                 true => Arc::new(compiled),
-                false => self.schedules.put(schedule, compiled),
+                false => self.compiled.put(key, compiled),
             });
         }
         Ok(all)

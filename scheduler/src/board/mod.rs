@@ -18,7 +18,6 @@ mod moment;
 mod parents;
 mod queue;
 mod runs;
-mod shared;
 mod table;
 mod upkeep;
 

@@ -78,6 +78,25 @@ impl FireQueue {
         near.chain(lists.flat_map(|(_, list)| list.slots.iter().copied()))
     }
 
+    /// Jobs that fire up to `until`, those of the minutes that have begun, in no order. Costs as much as
+    /// there are of them.
+    pub(super) fn soon(&self, until: Moment) -> impl Iterator<Item = Slot> {
+        let heap = self.near.as_slice();
+        let mut open = vec![0];
+        std::iter::from_fn(move || {
+            loop {
+                let index: usize = open.pop()?;
+                // What is below one that comes later comes later still.
+                let Some(Reverse((_, slot))) = heap.get(index).filter(|entry| entry.0.0 <= until)
+                else {
+                    continue;
+                };
+                open.extend([2 * index + 1, 2 * index + 2]);
+                return Some(*slot);
+            }
+        })
+    }
+
     /// Forgets the jobs of partitions that are given away.
     pub(super) fn release(&mut self, gone: impl Fn(PartitionId) -> bool) {
         self.near.retain(|entry| !gone(entry.0.1.partition()));
@@ -85,5 +104,37 @@ impl FireQueue {
             list.slots.retain(|slot| !gone(slot.partition()));
             !list.slots.is_empty()
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use chrono::TimeDelta;
+
+    use super::*;
+    use crate::model::ids::JobId;
+
+    #[test]
+    fn those_that_fire_soon_are_found_wherever_they_are() {
+        let begin = DateTime::UNIX_EPOCH;
+        let at = |ms: i64| Moment::from(begin + TimeDelta::milliseconds(ms));
+        let mut queue = FireQueue { begun: i64::MAX, ..FireQueue::default() };
+        // Each of 101 times, in an order that leaves the heap's own.
+        let times: Vec<i64> = (0..101).map(|n| n * 37 % 101).collect();
+        for ms in &times {
+            queue.push(at(*ms), slot(*ms));
+        }
+        for until in [-1, 0, 1, 50, 100, 1_000] {
+            let found: Vec<Slot> = queue.soon(at(until)).collect();
+            let wanted: BTreeSet<Slot> = (0..=until.min(100)).map(slot).collect();
+            assert_eq!(found.len(), wanted.len(), "each once");
+            assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), wanted);
+        }
+    }
+
+    fn slot(number: i64) -> Slot {
+        Slot::new(JobId(number).partition(), number as u32)
     }
 }

@@ -222,6 +222,13 @@ impl Board {
         }
     }
 
+    /// Jobs that fire up to `until` by turns that have not been read, at most `max`.
+    pub fn unread_turns(&self, until: DateTime<Utc>, max: usize) -> Vec<JobId> {
+        let inner = self.inner.lock();
+        let soon = inner.fires.soon(until.into()).filter_map(|slot| inner.jobs.at(slot));
+        soon.filter(|entry| entry.asks_for_turn()).map(|entry| entry.id).take(max).collect()
+    }
+
     /// Whose turn round robin was, as the newest dispatches tell; 0 for jobs that had none.
     pub fn turns_read(&self, turns: &[(JobId, u64)]) {
         let mut inner = self.inner.lock();

@@ -14,7 +14,7 @@ const VACANT: u32 = u32::MAX;
 pub(super) struct Slot(u32);
 
 impl Slot {
-    fn new(partition: PartitionId, place: u32) -> Self {
+    pub(super) fn new(partition: PartitionId, place: u32) -> Self {
         Self(place * u32::from(PARTITION_COUNT) + u32::from(partition.0))
     }
 
@@ -92,12 +92,13 @@ impl Jobs {
         self.0.iter().map(|table| table.entries.len()).sum()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &JobEntry> {
-        self.0.iter().flat_map(|table| &table.entries)
+    /// The jobs of a partition.
+    pub(super) fn of(&self, partition: PartitionId) -> impl Iterator<Item = &JobEntry> {
+        self.0[usize::from(partition.0)].entries.iter()
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut JobEntry> {
-        self.0.iter_mut().flat_map(|table| &mut table.entries)
+    pub(super) fn of_mut(&mut self, partition: PartitionId) -> impl Iterator<Item = &mut JobEntry> {
+        self.0[usize::from(partition.0)].entries.iter_mut()
     }
 }
 

@@ -3,7 +3,10 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Board, jobs::JobEntry, moment::Moment};
-use crate::model::{ids::JobId, job::JobState};
+use crate::model::{
+    ids::{JobId, PARTITION_COUNT, PartitionId},
+    job::JobState,
+};
 
 /// How long the stored next fire time of a job may have passed that fires again within this time.
 const NEXT_FIRE_STALE_MAX: TimeDelta = TimeDelta::seconds(60);
@@ -23,24 +26,14 @@ pub struct SelfChanges {
 }
 
 impl Board {
-    /// Jobs that are to change by themselves, at most `max` of each kind.
+    /// Jobs that are to change by themselves, at most `max` of each kind. Of very many jobs those of one
+    /// partition at a time are looked at, and fire times are served meanwhile.
     pub fn jobs_to_change(&self, now: DateTime<Utc>, max: usize) -> SelfChanges {
-        let inner = self.inner.lock();
         let mut changes = SelfChanges::default();
-        for entry in inner.jobs.iter().filter(|entry| !entry.deleted) {
-            let job = entry.at_version();
-            if entry.state == JobState::Paused {
-                let until = entry.work().pause_until;
-                if until.is_some_and(|until| until <= now) && changes.resume.len() < max {
-                    changes.resume.push(job);
-                }
-            } else if entry.next == Moment::NONE && entry.fires() {
-                if changes.expire.len() < max && entry.is_over(now) {
-                    changes.expire.push(job);
-                }
-                if changes.shut.len() < max && entry.is_shut() {
-                    changes.shut.extend(entry.shut_out(now).map(|why| (job, why)));
-                }
+        for partition in (0..PARTITION_COUNT).map(PartitionId) {
+            let inner = self.inner.lock();
+            for entry in inner.jobs.of(partition).filter(|entry| !entry.deleted) {
+                changes.look_at(entry, now, max);
             }
         }
         changes
@@ -53,10 +46,35 @@ impl Board {
         now: DateTime<Utc>,
         max: usize,
     ) -> Vec<(JobId, Option<DateTime<Utc>>)> {
-        let mut inner = self.inner.lock();
         let passed = Moment::from(now);
-        let stale = inner.jobs.iter_mut().filter(|entry| !entry.deleted && entry.shown <= passed);
-        stale.filter_map(|entry| Some((entry.id, show_next(entry, now)?))).take(max).collect()
+        let mut next = Vec::new();
+        for partition in (0..PARTITION_COUNT).map(PartitionId) {
+            let mut inner = self.inner.lock();
+            let jobs = inner.jobs.of_mut(partition);
+            let stale = jobs.filter(|entry| !entry.deleted && entry.shown <= passed);
+            let shown = stale.filter_map(|entry| Some((entry.id, show_next(entry, now)?)));
+            next.extend(shown.take(max - next.len()));
+        }
+        next
+    }
+}
+
+impl SelfChanges {
+    fn look_at(&mut self, entry: &JobEntry, now: DateTime<Utc>, max: usize) {
+        let job = entry.at_version();
+        if entry.state == JobState::Paused {
+            let until = entry.work().pause_until;
+            if until.is_some_and(|until| until <= now) && self.resume.len() < max {
+                self.resume.push(job);
+            }
+        } else if entry.next == Moment::NONE && entry.fires() {
+            if self.expire.len() < max && entry.is_over(now) {
+                self.expire.push(job);
+            }
+            if self.shut.len() < max && entry.is_shut() {
+                self.shut.extend(entry.shut_out(now).map(|why| (job, why)));
+            }
+        }
     }
 }
 

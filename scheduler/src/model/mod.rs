@@ -19,6 +19,7 @@ pub mod route;
 pub mod run;
 pub mod schedule;
 pub mod shards;
+pub mod shared;
 pub mod transition;
 pub mod words;
 

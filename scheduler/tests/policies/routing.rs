@@ -1,6 +1,9 @@
 //! Which executor gets a run, over many runs, over deaths and restarts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use chrono::TimeDelta;
 use clawjob_proto::v1::{Heartbeat, session_request::Frame as Up};
@@ -9,6 +12,7 @@ use clawjob_scheduler::model::{
     ids::RunId,
     job::{Job, JobSpec, OverlapPolicy, Placement, RouteStrategy},
     run::{RunExtra, RunState},
+    schedule::{Schedule, Trigger},
 };
 
 use crate::world::{Act, World, at};
@@ -73,6 +77,36 @@ async fn x53_round_robin_gives_four_executors_a_thousand_runs_each_across_a_rest
     let counts = counts(&world);
     assert_eq!(counts.values().sum::<usize>(), 4_000);
     assert!(counts.len() == 4 && counts.values().all(|n| (999..=1_001).contains(n)), "{counts:?}");
+}
+
+#[tokio::test]
+async fn of_jobs_that_fire_one_after_another_all_turns_are_read_together_by_a_new_owner() {
+    let mut world = world().await;
+    let names = ["one", "two"];
+    connect(&mut world, &names, 100).await;
+    for n in 0..40 {
+        let start = at("2026-06-10T12:01:00Z") + TimeDelta::milliseconds(25 * n);
+        let trigger = Trigger::Interval(Duration::from_secs(60));
+        let schedule = Schedule { trigger, start_at: Some(start), ..Schedule::default() };
+        let spec = JobSpec {
+            schedules: vec![schedule],
+            placement: Placement { route: RouteStrategy::RoundRobin, ..Placement::default() },
+            ..JobSpec::default()
+        };
+        world.job(&format!("job-{n}"), spec).await;
+    }
+    world.run_until(at("2026-06-10T12:01:30Z")).await;
+    world.restart();
+    connect(&mut world, &names, 100).await;
+    let asked = world.flaky.asked("last_dispatches");
+    world.run_until(at("2026-06-10T12:02:30Z")).await;
+    assert_eq!(world.flaky.asked("last_dispatches") - asked, 1);
+    let mut went = BTreeMap::<&str, Vec<&str>>::new();
+    for execution in world.ledger.values().flatten() {
+        went.entry(&execution.command.job).or_default().push(&execution.executor);
+    }
+    let twice = |to: &&Vec<&str>| to.len() == 2 && to[0] != to[1];
+    assert_eq!(went.values().filter(twice).count(), 40, "each went to one, then to the other");
 }
 
 #[tokio::test]

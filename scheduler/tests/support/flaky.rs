@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -50,6 +50,7 @@ pub struct Flaky {
     failing: Mutex<&'static str>,
     damaged: AtomicU64,
     fresh: Mutex<BTreeSet<RunId>>,
+    asked: Mutex<BTreeMap<String, usize>>,
     meanwhile: Mutex<Option<(&'static str, BoxFuture<'static, ()>)>>,
 }
 
@@ -59,7 +60,8 @@ impl Flaky {
         let (down, deaf) = (AtomicBool::new(false), AtomicBool::new(false));
         let (failing, damaged) = (Mutex::default(), AtomicU64::new(0));
         let (fresh, meanwhile) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { inner, down, deaf, failing, damaged, fresh, meanwhile })
+        let asked = Mutex::default();
+        Arc::new(Self { inner, down, deaf, failing, damaged, fresh, asked, meanwhile })
     }
 
     /// Every operation fails from now on, or works again.
@@ -96,6 +98,11 @@ impl Flaky {
         self.fresh.lock().clone()
     }
 
+    /// How often an operation was asked for.
+    pub fn asked(&self, operation: &str) -> usize {
+        self.asked.lock().get(operation).copied().unwrap_or(0)
+    }
+
     async fn let_happen(&self, operation: &str) {
         let happens = {
             let mut meanwhile = self.meanwhile.lock();
@@ -114,6 +121,7 @@ impl Flaky {
     }
 
     fn check(&self, operation: &str) -> Result<()> {
+        *self.asked.lock().entry(operation.to_owned()).or_default() += 1;
         if self.down.load(Ordering::Relaxed) || *self.failing.lock() == operation {
             return Err(StoreError::Unavailable("the test has cut it off".to_owned()));
         }

@@ -21,7 +21,7 @@ use super::{
     notify::Hints,
     planned::{REMOVE, insert_all, insert_passed, skip_due, tell_gone},
     requests::{begin, commit},
-    rows::{self, JOB, Reader, big, job_state, query, to_json},
+    rows::{self, JOB, Reader, big, job_state, query},
 };
 use crate::{
     model::{
@@ -31,6 +31,7 @@ use crate::{
     store::{
         Result, StoreError, Topic,
         ops::{JobChange, PartitionRow, Replan, ReplanInput},
+        specs,
     },
 };
 
@@ -319,7 +320,7 @@ impl<'a> Columns<'a> {
             let revised = asked.change.spec.is_some();
             columns.ids.push(after.id.0);
             columns.states.push(job_state(after.state));
-            columns.specs.push(revised.then(|| to_json(&*after.spec)).transpose()?);
+            columns.specs.push(revised.then(|| specs::write(&after.spec)).transpose()?);
             columns.revisions.push(big(after.revision));
             columns.versions.push(big(after.version));
             columns.jobs_versions.push(big(partition.jobs_version));

@@ -22,8 +22,8 @@ pub(super) const JOB_FIELDS: Fields = Fields {
     column: |field| {
         Some(match field {
             "handler" => "(j.spec ->> 'handler')",
-            "owner" => "(j.spec ->> 'owner')",
-            "display_name" => "(j.spec ->> 'display_name')",
+            "owner" => "coalesce(j.spec ->> 'owner', '')",
+            "display_name" => "coalesce(j.spec ->> 'display_name', '')",
             field => return job_column(field),
         })
     },

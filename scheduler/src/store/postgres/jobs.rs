@@ -11,9 +11,7 @@ use super::{
     PostgresStore, calendars, chains,
     planned::{insert_all, insert_runs},
     requests::{answered, begin, commit, remember},
-    rows::{
-        self, JOB, PARTITION, Reader, big, execute, job_state, query, query_opt, small_id, to_json,
-    },
+    rows::{self, JOB, PARTITION, Reader, big, execute, job_state, query, query_opt, small_id},
 };
 use crate::{
     model::{
@@ -23,6 +21,7 @@ use crate::{
     store::{
         NAMESAKES_MAX, Result, StoreError, Topic,
         ops::{NewJob, NewRun, PartitionRow, Replan, ReplanInput, RequestKey},
+        specs,
     },
 };
 
@@ -126,7 +125,7 @@ async fn insert_job(
         &new.name,
         &small_id(partition.id),
         &job_state(new.state),
-        &to_json(&new.spec)?,
+        &specs::write(&new.spec)?,
         &big(partition.jobs_version),
         &now,
         &new.updated_by,

@@ -148,7 +148,7 @@ impl PostgresStore {
         tasks.spawn(changes::run(pools.keyed.clone(), hints.clone(), asked, stop.clone()));
         let tasks = parking_lot::Mutex::new(tasks);
         let pruned = parking_lot::Mutex::default();
-        let specs = SharedSpecs::new();
+        let specs = SharedSpecs::default();
         Ok(Arc::new(Self {
             pools,
             pen,

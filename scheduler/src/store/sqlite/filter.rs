@@ -27,8 +27,10 @@ pub(super) const JOB_FIELDS: Fields = Fields {
     column: |field| {
         Some(match field {
             "handler" => concat!("json_extract(", spec!(), ", '$.handler')"),
-            "owner" => concat!("json_extract(", spec!(), ", '$.owner')"),
-            "display_name" => concat!("json_extract(", spec!(), ", '$.display_name')"),
+            "owner" => concat!("coalesce(json_extract(", spec!(), ", '$.owner'), '')"),
+            "display_name" => {
+                concat!("coalesce(json_extract(", spec!(), ", '$.display_name'), '')")
+            }
             field => return job_column(field),
         })
     },

@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 
 use super::{
     calendars, chains, nodes, owner, past,
-    rows::{self, JOB, count, get_run_id, job_state_text, json, us},
+    rows::{self, JOB, count, get_run_id, job_state_text, us},
     runs,
     writer::{Tx, all, find},
 };
@@ -21,6 +21,7 @@ use crate::{
     store::{
         NAMESAKES_MAX, Result, StoreError, Topic,
         ops::{EndRun, JobChange, NewJob, NewRun, Replan, ReplanInput, RequestKey},
+        specs,
     },
 };
 
@@ -114,7 +115,7 @@ pub(super) fn create(
             new.app.0,
             new.name,
             job_state_text(new.state),
-            json(&new.spec)?,
+            specs::write(&new.spec)?,
             us(now),
             new.updated_by,
         ],
@@ -158,7 +159,7 @@ fn insert_revision(tx: &Tx<'_>, job: &Job) -> Result<()> {
         params![
             job.id.0,
             count(job.revision),
-            json(&*job.spec)?,
+            specs::write(&job.spec)?,
             us(job.updated_at),
             job.updated_by,
         ],
@@ -249,7 +250,7 @@ pub(super) fn change(
         params![
             id.0,
             job_state_text(after.state),
-            json(&*after.spec)?,
+            specs::write(&after.spec)?,
             count(after.revision),
             count(after.version),
             count(jobs_version),

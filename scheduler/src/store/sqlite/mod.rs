@@ -91,7 +91,7 @@ impl SqliteStore {
         let files = Arc::new(Files::of(&file)?);
         Ok(Arc::new(Self {
             readers,
-            specs: Arc::new(SharedSpecs::new()),
+            specs: Arc::default(),
             writer: Writer::start(conn, files.clone(), hints.clone())?,
             hints,
             clock: SystemClock::new(),
