@@ -73,12 +73,13 @@ pub(crate) async fn jobs_are_found_by_each_of_their_fields(f: &Fixture) {
     three_jobs(f).await;
     let contains =
         |field, text: &str, negated| Condition::Contains { field, text: text.to_owned(), negated };
-    let cases: [(Condition, &[&str]); 14] = [
+    let cases: [(Condition, &[&str]); 15] = [
         (one_of("state", &["PAUSED"], false), &["bank/a"]),
         (one_of("state", &["PAUSED"], true), &["shop/b", "shop/c"]),
         (one_of("state", &["PAUSED", "ACTIVE"], false), &["bank/a", "shop/b", "shop/c"]),
         (one_of("handler", &["mail"], false), &["shop/c"]),
         (one_of("owner", &["ann"], true), &["bank/a", "shop/c"]),
+        (one_of("owner", &[""], false), &["bank/a", "shop/c"]),
         (one_of("name", &["a", "c"], false), &["bank/a", "shop/c"]),
         (label("team", Some("pay"), false), &["bank/a", "shop/b"]),
         (label("team", Some("pay"), true), &["shop/c"]),
