@@ -38,8 +38,8 @@ export function JobForm({ app, id }) {
 }
 
 /**
- * @param {{ from: pb.Job, name: string, app: string, apps: string[] | undefined }} props `name` of a
- *   job that is there
+ * @param {{ from: pb.Job, name: string, app: string, apps: string[] | undefined }} props
+ *   `name` of a job that is there
  */
 function Editor({ from, name, app: firstApp, apps }) {
   const [app, setApp] = useState(firstApp || onlyOf(apps));

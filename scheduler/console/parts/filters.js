@@ -75,9 +75,9 @@ export async function askApps() {
 export const useApps = () => useAsk(askApps, []).value ?? [];
 
 /**
- * Those in which the viewer may change things, as far as they can be told, and whether they were asked
- * for. A form begins then: the only app is in its field from the start, and does not come into one in
- * which somebody types already.
+ * Those in which the viewer may change things, as far as they can be told, and whether they were
+ * asked for. A form begins then: the only app is in its field from the start, and does not come
+ * into one in which somebody types already.
  * @returns {{ apps: string[] | undefined, asked: boolean }}
  */
 export function useOwnApps() {
