@@ -71,9 +71,18 @@ const PAGES = {
 /** @type {import("./lib/store.js").Store<Record<string, Draw>>} */
 const loaded = store({});
 
+/** @type {Draw} */
+const incomplete = () => html`<${Empty} title=${t("page.incomplete")}
+  hint=${t("page.incompleteHint")} />`;
+
 /** @param {string} first */
 async function load(first) {
-  const draw = await PAGES[first]();
+  const page = PAGES[first];
+  if (!page) return;
+  const draw = await page().catch(() => {
+    dispatchEvent(new Event("clawjob-incomplete"));
+    return incomplete;
+  });
   loaded.set({ ...loaded.get(), [first]: draw });
 }
 
@@ -82,7 +91,7 @@ function Page({ parts }) {
   const [first = ""] = parts;
   const draw = useStore(loaded)[first];
   useEffect(() => {
-    if (!draw && PAGES[first]) load(first);
+    if (!draw) load(first);
   }, [first, Boolean(draw)]);
   if (draw) return draw(parts);
   if (PAGES[first]) return html`<${Loading} />`;
@@ -117,7 +126,7 @@ function App() {
 
 applyPrefs();
 // The page is on its way while the server is asked who looks at it.
-load(route.get().parts[0] ?? "").catch(() => {});
+load(route.get().parts[0] ?? "");
 begin();
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 root.replaceChildren();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { goTo, row, signInByToken } from "./support/browser.js";
+import { goTo, row, settled, signInByToken } from "./support/browser.js";
 import { until } from "./support/scheduler.js";
 import { stage } from "./support/stage.js";
 
@@ -115,5 +115,32 @@ test("who is signed out elsewhere comes to the way in, and back to the same page
   await signInByToken(page, here.scheduler.token);
   await row(page, "hello").waitFor();
   assert.match(page.url(), /q=hello/);
+  await close();
+});
+
+test("a page of which a file did not arrive says so, and is loaded again once somebody answers",
+  async () => {
+  const context = await here.browser.newContext({ locale: "en-US" });
+  const page = await context.newPage();
+  let cut = true;
+  await page.route("**/lib/time.js", (route) => (cut ? route.abort() : route.continue()));
+  await page.goto(here.scheduler.url);
+  // From here on nobody answers.
+  await page.route("**/*", (route) => (cut ? route.abort() : route.fallback()));
+  await page.getByText("The console did not arrive whole").waitFor();
+  cut = false;
+  await page.locator("form .link").waitFor();
+  await context.close();
+});
+
+test("a part of the console that did not arrive says so, and is loaded again", async () => {
+  const { page, close } = await here.open();
+  await settled(page);
+  let cut = true;
+  await page.route("**/pages/runs.js", (route) => (cut ? route.abort() : route.continue()));
+  await goTo(page, "/runs");
+  await page.getByText("The console did not arrive whole").waitFor();
+  cut = false;
+  await page.locator("main h1", { hasText: "Runs" }).waitFor();
   await close();
 });

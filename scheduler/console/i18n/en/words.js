@@ -101,6 +101,8 @@ export default {
   "page.forecast": "Forecast",
   "page.home": "Home",
   "page.jobs": "Jobs",
+  "page.incomplete": "The console did not arrive whole",
+  "page.incompleteHint": "It is loaded again as soon as it can be.",
   "page.none": "There is no such page",
   "page.noneHint": "Choose one from the menu.",
   "page.runs": "Runs",

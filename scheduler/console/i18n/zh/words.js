@@ -99,6 +99,8 @@ export default {
   "page.forecast": "预测",
   "page.home": "首页",
   "page.jobs": "任务",
+  "page.incomplete": "控制台未能完整加载",
+  "page.incompleteHint": "将在可用时自动重新加载。",
   "page.none": "没有这个页面",
   "page.noneHint": "请从菜单中选择。",
   "page.runs": "运行",

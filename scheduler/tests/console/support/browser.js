@@ -42,6 +42,10 @@ export async function open(browser, scheduler, opening = {}) {
   });
   context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
+  /** @type {string[]} */
+  const lost = [];
+  page.on("requestfailed", (request) =>
+    lost.push(`${request.url()}: ${request.failure()?.errorText}`));
   if (opening.lastingNotes) await page.addInitScript(keepNotes);
   /** @type {string[]} */
   const faults = [];
@@ -65,7 +69,12 @@ export async function open(browser, scheduler, opening = {}) {
   });
   await page.goto(`${scheduler.url}/#${at}`);
   const token = opening.token ?? scheduler.token;
-  if (token) await signInByToken(page, token);
+  if (token) {
+    await signInByToken(page, token).catch(async (fault) => {
+      const shown = await page.locator("body").innerText();
+      throw new Error(`${fault.message}\nshown: ${shown}\nnot arrived: ${lost.slice(0, 5).join(", ")}`);
+    });
+  }
   return { page, context, faults, close: () => close(context, faults) };
 }
 

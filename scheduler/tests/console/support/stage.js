@@ -32,6 +32,9 @@ export function stage(prepare, args = []) {
     get scheduler() {
       return /** @type {Scheduler} */ (here.scheduler);
     },
+    get browser() {
+      return /** @type {import("playwright-core").Browser} */ (here.browser);
+    },
     /** A page of the console, signed in. @param {import("./browser.js").Opening} [opening] */
     open: (opening) => open(/** @type {any} */ (here.browser), /** @type {any} */ (here.scheduler),
       opening),
