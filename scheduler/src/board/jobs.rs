@@ -27,7 +27,6 @@ pub(super) struct JobEntry {
     /// Nothing of an idle job.
     pub(super) work: Option<Box<Work>>,
     created_at: Moment,
-    updated_at: Moment,
     effective_from: Moment,
     /// The next fire time that the store has, for showing only.
     pub(super) shown: Moment,
@@ -117,7 +116,6 @@ impl JobEntry {
             kind: kind.clone(),
             work: None,
             created_at: Moment::NONE,
-            updated_at: Moment::NONE,
             effective_from: Moment::NONE,
             shown: Moment::NONE,
             next: Moment::NONE,
@@ -139,11 +137,10 @@ impl JobEntry {
         self.broken = kind.fault.is_some() || !job.problem.is_empty();
         self.kind = kind;
         self.created_at = job.created_at.into();
-        self.updated_at = job.updated_at.into();
         self.effective_from = job.effective_from.into();
         self.shown = job.next_fire_at.into();
-        self.revision = u32::try_from(job.revision).unwrap_or(u32::MAX);
-        self.version = u32::try_from(job.version).unwrap_or(u32::MAX);
+        self.revision = narrow(job.revision);
+        self.version = narrow(job.version);
         self.state = job.state;
         self.deleted = job.deleted;
         if job.pause_until.is_some() || self.work.is_some() {
@@ -280,6 +277,11 @@ impl JobEntry {
     }
 }
 
+/// A revision or a version as entries keep it.
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
 impl Board {
     /// The job, if it is one of this owner's.
     pub fn job(&self, id: JobId) -> Option<KnownJob> {
@@ -328,7 +330,8 @@ impl Inner {
         let planned = row.map_or(job.effective_from, |row| row.planned_until);
         let changed_at = match self.jobs.get(job.id) {
             Some(old) if old.effective_from != job.effective_from.into() => job.effective_from,
-            Some(old) if old.updated_at != job.updated_at.into() => job.updated_at,
+            // Schedules change with the revision alone.
+            Some(old) if old.revision != narrow(job.revision) => job.updated_at,
             Some(_) => planned,
             None => job.effective_from,
         };

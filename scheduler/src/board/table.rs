@@ -86,6 +86,10 @@ impl Jobs {
         let table = &mut self.0[usize::from(partition.0)];
         table.entries.shrink_to_fit();
         table.names.shrink_to_fit();
+        let length = least_index(table.entries.len());
+        if table.index.len() > length {
+            table.index_anew(length);
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -146,12 +150,17 @@ impl Table {
         };
         entry.name_end = name_end;
         self.entries.push(entry);
-        if self.entries.len() * 4 > self.index.len() * 3 {
-            self.index = vec![VACANT; self.entries.len() * 2];
-            (0..=place).for_each(|place| self.note(place));
+        if self.index.len() < least_index(self.entries.len()) {
+            self.index_anew(self.entries.len() * 2);
         } else {
             self.note(place);
         }
+    }
+
+    /// An index of that length.
+    fn index_anew(&mut self, length: usize) {
+        self.index = vec![VACANT; length];
+        (0..self.entries.len()).for_each(|place| self.note(place));
     }
 
     /// Puts a place into the index.
@@ -162,6 +171,11 @@ impl Table {
         }
         self.index[probe] = place as u32;
     }
+}
+
+/// How long an index of so many jobs is at least.
+fn least_index(jobs: usize) -> usize {
+    (jobs * 4).div_ceil(3)
 }
 
 /// Where in an index of that length a job is looked for first: a multiplicative hash of its id as a

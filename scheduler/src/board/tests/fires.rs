@@ -104,7 +104,7 @@ fn a_fire_time_soon_after_its_job_was_changed_may_have_a_row_but_not_those_of_ot
     let board = board(jobs);
     assert_eq!(are_fresh(&board, [1, beside], 14), [false, false]);
     assert_eq!(are_fresh(&board, [1, beside], 26), [true, true]);
-    let changed = Job { version: 2, updated_at: at(26), ..job_every(1, 2) };
+    let changed = Job { revision: 2, version: 2, updated_at: at(26), ..job_every(1, 2) };
     board.replace_jobs(&board.partitions(), vec![changed], OpenRuns::default(), &[]);
     let fresh = [28, 38, 40].map(|second| are_fresh(&board, [1, beside], second));
     assert_eq!(fresh, [[false, true], [false, true], [true, true]]);
@@ -138,7 +138,7 @@ fn what_a_partition_goes_back_to_for_a_changed_job_may_have_rows() {
     are_fresh(&board, [1], 26);
     board.all_written(at(27));
     let before = RunId::scheduled(JobId(beside), at(26));
-    let changed = Job { version: 2, updated_at: at(20), ..job_every(1, 2) };
+    let changed = Job { revision: 2, version: 2, updated_at: at(20), ..job_every(1, 2) };
     board.replace_jobs(&board.partitions(), vec![changed], OpenRuns::default(), &[]);
     assert!(board.partitions()[0].planned_until < at(26));
     let inner = board.inner.lock();
@@ -195,7 +195,7 @@ fn a_changed_job_fires_from_its_change_on_however_late_it_is_loaded() {
     let old = job_every(1, 100);
     let new = job_every(1, 10);
     let made = Job { effective_from: at(21), ..new.clone() };
-    let edited = Job { updated_at: at(21), ..new.clone() };
+    let edited = Job { revision: 2, updated_at: at(21), ..new.clone() };
     let resumed = Job { effective_from: at(21), updated_at: at(33), ..new };
     for (before, after) in [(None, made), (Some(old.clone()), edited), (Some(old), resumed)] {
         let board = Board::default();
