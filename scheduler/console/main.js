@@ -79,7 +79,8 @@ const incomplete = () => html`<${Empty} title=${t("page.incomplete")}
 async function load(first) {
   const page = PAGES[first];
   if (!page) return;
-  const draw = await page().catch(() => {
+  const draw = await page().catch((fault) => {
+    console.error(fault);
     dispatchEvent(new Event("clawjob-incomplete"));
     return incomplete;
   });

@@ -134,7 +134,7 @@ test("a page of which a file did not arrive says so, and is loaded again once so
 });
 
 test("a part of the console that did not arrive says so, and is loaded again", async () => {
-  const { page, close } = await here.open();
+  const { page, context, faults } = await here.open();
   await settled(page);
   let cut = true;
   await page.route("**/pages/runs.js", (route) => (cut ? route.abort() : route.continue()));
@@ -142,5 +142,6 @@ test("a part of the console that did not arrive says so, and is loaded again", a
   await page.getByText("The console did not arrive whole").waitFor();
   cut = false;
   await page.locator("main h1", { hasText: "Runs" }).waitFor();
-  await close();
+  await context.close();
+  assert.ok(faults.some((fault) => fault.includes("runs.js")), "the browser's log tells of it");
 });
