@@ -20,10 +20,10 @@
   }
 
   async function load() {
-    // A page is not given up for one that can't come.
+    // A page is not given up for one that can't come, nor what somebody writes meanwhile.
     const there = await fetch(document.baseURI, { cache: "no-store" }).then(({ ok }) => ok,
       () => false);
-    if (there) location.reload();
+    if (there && !document.querySelector("form")) location.reload();
     else setTimeout(load, nextWait());
   }
 

@@ -145,3 +145,20 @@ test("a part of the console that did not arrive says so, and is loaded again", a
   await context.close();
   assert.ok(faults.some((fault) => fault.includes("runs.js")), "the browser's log tells of it");
 });
+
+test("a form that is open is not thrown away for a part that did not arrive", async () => {
+  const { page, context } = await here.open({ at: "/jobs/new?app=demo" });
+  await page.getByLabel("Id").waitFor();
+  let cut = true;
+  await page.route("**/pages/forecast.js", (route) => (cut ? route.abort() : route.continue()));
+  await goTo(page, "/forecast");
+  await page.getByText("The console did not arrive whole").waitFor();
+  await goTo(page, "/jobs/new?app=demo");
+  await page.getByLabel("Id").fill("half-written");
+  cut = false;
+  const looked = () => page.waitForResponse(`${here.scheduler.url}/`);
+  await looked();
+  await looked();
+  assert.equal(await page.getByLabel("Id").inputValue(), "half-written");
+  await context.close();
+});
