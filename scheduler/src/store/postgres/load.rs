@@ -53,7 +53,11 @@ pub(super) async fn load_jobs(
 }
 
 pub(super) async fn load_open_runs(store: &PostgresStore, scope: &RunScope) -> Result<OpenRuns> {
-    let client = store.client().await?;
+    let client = match scope {
+        // Asked for with each change of jobs, and an owner waits for it.
+        RunScope::Jobs(_) => store.hot().await?,
+        _ => store.client().await?,
+    };
     let base = format!("SELECT {OPEN_RUN} FROM open_run r WHERE");
     let found = match scope {
         RunScope::Partitions(partitions) => {
@@ -62,7 +66,11 @@ pub(super) async fn load_open_runs(store: &PostgresStore, scope: &RunScope) -> R
         }
         RunScope::Jobs(jobs) => {
             let ids: Vec<i64> = jobs.iter().map(|job| job.0).collect();
-            query(&client, &format!("{base} r.job_id = ANY($1)"), &[&ids]).await?
+            let sql = format!(
+                "SELECT {OPEN_RUN} FROM unnest($1::bigint[]) AS w (id)
+                JOIN open_run r ON r.job_id = ANY(ARRAY[w.id])"
+            );
+            query(&client, &sql, &[&ids]).await?
         }
         RunScope::Executor(app, name) => {
             let sql = format!(
