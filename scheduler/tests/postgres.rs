@@ -549,7 +549,8 @@ async fn statistics_are_gathered_of_no_document_and_of_all_days_alike() {
     let asked_for = "SELECT attname::text FROM pg_attribute
         WHERE attrelid = 'ended_run'::regclass AND attnum > 0 AND coalesce(attstattarget, -1) <> 0
         ORDER BY attname";
-    let of_lists = ["app_id", "created_at", "ended_at", "executor", "fire_at", "id", "job_id", "state"];
+    let of_lists =
+        ["app_id", "created_at", "ended_at", "executor", "fire_at", "id", "job_id", "state"];
     assert_eq!(named(asked_for).await, [&of_lists[..], &["trigger"]].concat());
     store.close().await;
 }
