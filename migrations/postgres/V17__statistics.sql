@@ -1,6 +1,6 @@
 -- Statistics are gathered of what statements compare or order by. Of documents, bytes and lists they say
--- nothing that a plan could use, and cost what is busy most of all: each sample of `run_event` sorted
--- millions of ids, that of `job` read some ten thousand specs, as often as the server looked.
+-- nothing that a plan could use, and cost what is busy most of all: a sample of `run_event` with its lists
+-- of ids took up to 1.1 s, one of `job` with some ten thousand specs 0.5 s, as often as the server looked.
 DO $$
 DECLARE
     found record;
