@@ -1,5 +1,5 @@
 // A value that many parts look at.
-import { useEffect, useState } from "./dom.js";
+import { useLayoutEffect, useState } from "./dom.js";
 
 /**
  * @template T
@@ -37,6 +37,12 @@ export function store(initial) {
  */
 export function useStore(of) {
   const [, redraw] = useState(0);
-  useEffect(() => of.listen(() => redraw((n) => n + 1)), [of]);
-  return of.get();
+  const drawn = of.get();
+  useLayoutEffect(() => {
+    const again = () => redraw((n) => n + 1);
+    // Nobody listened between the drawing and now.
+    if (!Object.is(of.get(), drawn)) again();
+    return of.listen(again);
+  }, [of]);
+  return drawn;
 }

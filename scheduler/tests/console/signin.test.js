@@ -118,6 +118,27 @@ test("who is signed out elsewhere comes to the way in, and back to the same page
   await close();
 });
 
+test("what becomes known while a page is being drawn is on the page", async () => {
+  const { page, close } = await here.open({ token: "" });
+  await page.locator("form .link").waitFor();
+  const shown = await page.evaluate(async (base) => {
+    const { html, render } = await import(new URL("lib/dom.js", base).href);
+    const { store, useStore } = await import(new URL("lib/store.js", base).href);
+    const state = store("asking");
+    const Part = () => useStore(state);
+    const place = document.createElement("div");
+    document.body.append(place);
+    render(html`<${Part} />`, place);
+    // As an answer does that comes before the browser has painted.
+    state.set("out");
+    const frame = () => new Promise((go) => requestAnimationFrame(() => setTimeout(go)));
+    for (let left = 60; left > 0 && place.textContent !== "out"; left -= 1) await frame();
+    return place.textContent;
+  }, here.scheduler.url);
+  assert.equal(shown, "out");
+  await close();
+});
+
 test("a page of which a file did not arrive says so, and is loaded again once somebody answers",
   async () => {
   const context = await here.browser.newContext({ locale: "en-US" });
