@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{
     PostgresStore,
-    rows::{Reader, attempt_ref, big, int, query, small_id, to_json},
+    rows::{Reader, attempt_ref, big, int, query, small_id, sparse, to_json},
 };
 use crate::{
     model::{
@@ -28,7 +28,7 @@ use crate::{
 /// holds an old snapshot: the newest is found first, and written where it lies.
 const MOVES: &str = "WITH locked AS (
         SELECT p.id, p.place, a.planned_until, a.served_until
-        FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $18::timestamptz[],
+        FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $16::timestamptz[],
             $19::timestamptz[]) AS a (id, epoch, jobs_version, planned_until, served_until)
         CROSS JOIN LATERAL (
             SELECT q.id, q.ctid AS place, q.epoch, q.jobs_version FROM partition q
@@ -39,16 +39,15 @@ const MOVES: &str = "WITH locked AS (
         UPDATE partition p SET planned_until = greatest(p.planned_until, l.planned_until),
             served_until = greatest(p.served_until, l.served_until), moves = p.moves + 1
         FROM locked l WHERE p.ctid = l.place AND cardinality($5::uuid[]) = 0
-    ), refused AS (SELECT '{}'::bigint[] AS jobs)";
+    ), shared AS (SELECT ARRAY(SELECT id FROM locked) AS owned, '{}'::bigint[] AS changed)";
 
 /// The start of a plan that only adds runs: no row is locked, since each lock is logged, which for
 /// batches of a few runs is as much as the runs themselves. Only jobs that have changed are left out,
 /// not all of their partitions.
 const ADDS: &str = "WITH shared AS MATERIALIZED (
-        SELECT owned, changed FROM share_jobs($6::bigint[], $18::int[], $1::smallint[], $2::bigint[],
+        SELECT owned, changed FROM share_jobs($6::bigint[], $16::int[], $1::smallint[], $2::bigint[],
             $3::bigint[])
-    ), locked AS (SELECT unnest(owned) AS id FROM shared
-    ), refused AS (SELECT changed AS jobs FROM shared)";
+    )";
 
 /// Nobody else inserts planned runs of a partition that is locked, so what exists is asked for: ON
 /// CONFLICT costs a further log record per row. Watchers hear of runs that are due at once; the others
@@ -58,15 +57,15 @@ const RUNS: &str = ", planned AS (
             due_at, created_at, extra, executor, session_epoch, fence, dispatched_at)
         SELECT r.id, r.job_id, r.app_id, r.partition, r.revision, r.trigger,
             CASE WHEN r.executor IS NULL THEN 'QUEUED' ELSE 'DISPATCHED' END, r.fire_at,
-            r.due_at, $4, r.extra::jsonb, r.executor, r.session_epoch,
+            coalesce(r.due_at, r.fire_at), $4, r.extra::jsonb, r.executor, r.session_epoch,
             CASE WHEN r.executor IS NULL THEN 0 ELSE 1 END,
             CASE WHEN r.executor IS NULL THEN NULL ELSE $4::timestamptz END
         FROM unnest($5::uuid[], $6::bigint[], $7::bigint[], $8::smallint[], $9::bigint[],
             $10::text[], $11::timestamptz[], $12::timestamptz[], $13::text[], $14::text[],
             $15::bigint[]) AS r (id, job_id, app_id, partition, revision, trigger, fire_at, due_at,
                 extra, executor, session_epoch)
-        WHERE r.partition = ANY(ARRAY(SELECT id FROM locked))
-            AND r.job_id <> ALL(ARRAY(SELECT unnest(jobs) FROM refused))";
+        WHERE r.partition = ANY((SELECT owned FROM shared)::smallint[])
+            AND r.job_id <> ALL((SELECT changed FROM shared)::bigint[])";
 
 /// What is asked of runs that somebody may have written: two searches for each. The job adds nothing
 /// to the id of an ended run, but with both every index of its table is as good as any other: a plan
@@ -78,11 +77,16 @@ const UNLESS_THERE: &str = " AND NOT EXISTS (
 
 const TOLD: &str = " RETURNING id, due_at
     ), told AS (
-        INSERT INTO run_event (at, changed) SELECT $4, array_agg(id) FROM planned
-        WHERE due_at <= $4 HAVING count(*) > 0
-    ), turned AS (
+        INSERT INTO run_event (at, changed)
+        SELECT $4, ARRAY(SELECT id FROM planned WHERE due_at <= $4)
+        WHERE EXISTS (SELECT FROM planned WHERE due_at <= $4)
+    )";
+
+/// What routes have counted. A statement begins and ends with each table that it may write, which for a
+/// few runs costs as much as these: so most plans, whose routes count nothing, are made without.
+const TURNED: &str = ", turned AS (
         INSERT INTO route_cursor AS c (job_id, cursor, uses)
-        SELECT w.job_id, 0, w.uses::jsonb FROM unnest($16::bigint[], $17::text[])
+        SELECT w.job_id, 0, w.uses::jsonb FROM unnest($17::bigint[], $18::text[])
             AS w (job_id, uses)
         ON CONFLICT (job_id) DO UPDATE SET uses = excluded.uses
     )";
@@ -112,20 +116,27 @@ fn skips(now: usize, first: usize, which: &str) -> String {
 }
 
 /// What was done: partitions that are the owner's, jobs that were left out, runs that were inserted.
-const DONE: &str = " SELECT ARRAY(SELECT id FROM locked), (SELECT jobs FROM refused),
-        ARRAY(SELECT id FROM planned)";
+const DONE: &str = " SELECT owned, changed, ARRAY(SELECT id FROM planned) FROM shared";
 
 static PLAN_MOVES: LazyLock<String> =
-    LazyLock::new(|| [MOVES, RUNS, UNLESS_THERE, TOLD, DONE].concat());
+    LazyLock::new(|| [MOVES, RUNS, UNLESS_THERE, TOLD, TURNED, DONE].concat());
 static PLAN_SKIPS: LazyLock<String> = LazyLock::new(|| {
-    let owned = "s.partition = ANY(ARRAY(SELECT id FROM locked)) AND";
-    [MOVES, RUNS, UNLESS_THERE, TOLD, ", ", &skips(4, 20, owned), DONE].concat()
+    let owned = "s.partition = ANY((SELECT owned FROM shared)::smallint[]) AND";
+    [MOVES, RUNS, UNLESS_THERE, TOLD, TURNED, ", ", &skips(4, 20, owned), DONE].concat()
 });
-static PLAN_ADDS: LazyLock<String> =
-    LazyLock::new(|| [ADDS, RUNS, UNLESS_THERE, TOLD, DONE].concat());
-/// Of runs that nobody can have written. Should one be there after all, the key refuses the whole plan,
-/// and the owner begins anew.
-static PLAN_FRESH: LazyLock<String> = LazyLock::new(|| [ADDS, RUNS, TOLD, DONE].concat());
+
+/// The statement that only adds runs. Of runs that nobody can have written (`fresh`) none is looked for:
+/// should one be there after all, the key refuses the whole plan, and the owner begins anew.
+fn adds(fresh: bool, counted: bool) -> &'static str {
+    static SQL: LazyLock<[[String; 2]; 2]> = LazyLock::new(|| {
+        [UNLESS_THERE, ""].map(|unless_there| {
+            ["", TURNED].map(|turned| [ADDS, RUNS, unless_there, TOLD, turned, DONE].concat())
+        })
+    });
+    let [looking, unseen] = &*SQL;
+    let [uncounted, counting] = if fresh { unseen } else { looking };
+    if counted { counting } else { uncounted }
+}
 
 pub(super) async fn plan(
     store: &PostgresStore,
@@ -145,23 +156,28 @@ pub(super) async fn plan(
     let to = Addressees::of(rows.iter().map(|row| row.to.as_ref()));
     let counted = Counted::of(&plan.uses)?;
     let skips = Skips::of(&plan.skips, &runs.ids);
+    let stripes: Vec<i32> = rows.iter().map(|row| i32::from(row.run.job.stripe())).collect();
+    let only_adds = plan.skips.is_empty() && !plan.runs.is_empty();
     let mut params: Vec<&(dyn ToSql + Sync)> =
         vec![&advances.ids, &advances.epochs, &advances.versions, &now];
     params.extend(runs.params());
     params.extend(to.params());
-    params.extend(counted.params());
-    let moves = [&advances.planned as &(dyn ToSql + Sync), &advances.served];
-    let stripes: Vec<i32> = rows.iter().map(|row| i32::from(row.run.job.stripe())).collect();
-    let sql = if !plan.skips.is_empty() {
-        params.extend(moves);
-        params.extend(skips.params());
-        &PLAN_SKIPS
-    } else if plan.runs.is_empty() {
-        params.extend(moves);
-        &PLAN_MOVES
-    } else {
+    let sql = if only_adds {
         params.push(&stripes);
-        if plan.fresh { &PLAN_FRESH } else { &PLAN_ADDS }
+        if !plan.uses.is_empty() {
+            params.extend(counted.params());
+        }
+        adds(plan.fresh, !plan.uses.is_empty())
+    } else {
+        params.push(&advances.planned);
+        params.extend(counted.params());
+        params.push(&advances.served);
+        if plan.skips.is_empty() {
+            &PLAN_MOVES
+        } else {
+            params.extend(skips.params());
+            &PLAN_SKIPS
+        }
     };
     let found = store.pen.write(sql, &params).await?;
     let Some(row) = found.first() else { return Ok(Planned::default()) };
@@ -227,7 +243,8 @@ pub(super) struct NewRuns {
     revisions: Vec<i64>,
     triggers: Vec<&'static str>,
     fires: Vec<DateTime<Utc>>,
-    dues: Vec<DateTime<Utc>>,
+    /// None where it is the fire time.
+    dues: Vec<Option<DateTime<Utc>>>,
     extras: Vec<Option<String>>,
 }
 
@@ -243,9 +260,11 @@ impl NewRuns {
             columns.revisions.push(big(run.revision));
             columns.triggers.push(run.trigger.as_str());
             columns.fires.push(run.fire_at);
-            columns.dues.push(run.due_at);
+            columns.dues.push((run.due_at != run.fire_at).then_some(run.due_at));
             columns.extras.push(run.extra.as_deref().map(to_json).transpose()?);
         }
+        columns.dues = sparse(columns.dues);
+        columns.extras = sparse(columns.extras);
         Ok(columns)
     }
 

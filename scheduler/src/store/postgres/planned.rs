@@ -46,7 +46,7 @@ pub(super) async fn insert_runs(
             INSERT INTO open_run (id, job_id, app_id, partition, revision, trigger, state, fire_at,
                 due_at, created_at, extra)
             SELECT r.id, r.job_id, r.app_id, r.partition, r.revision, r.trigger, 'QUEUED',
-                r.fire_at, r.due_at, $1, r.extra::jsonb
+                r.fire_at, coalesce(r.due_at, r.fire_at), $1, r.extra::jsonb
             FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::smallint[], $6::bigint[],
                 $7::text[], $8::timestamptz[], $9::timestamptz[], $10::text[])
                 AS r (id, job_id, app_id, partition, revision, trigger, fire_at, due_at, extra)

@@ -169,6 +169,12 @@ fn not_json(fault: serde_json::Error) -> StoreError {
     StoreError::Corrupt(fault.to_string())
 }
 
+/// A column of `unnest`, left out where all of it is NULL: what is shorter than the others is filled up
+/// with NULLs, which the server then need not read one by one.
+pub(super) fn sparse<T>(column: Vec<Option<T>>) -> Vec<Option<T>> {
+    if column.iter().all(Option::is_none) { Vec::new() } else { column }
+}
+
 /// A value as JSON text.
 pub(super) fn to_json<T: Serialize>(value: &T) -> Result<String> {
     let text = serde_json::to_string(value);

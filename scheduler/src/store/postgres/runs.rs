@@ -12,7 +12,7 @@ use super::{
     PostgresStore,
     ends::{Ends, Tellers, outcome_text},
     owner::Refs,
-    rows::{Reader, attempt_ref, execute, micros, query},
+    rows::{Reader, attempt_ref, execute, micros, query, sparse},
 };
 use crate::{
     model::ids::{AttemptRef, JobId, PartitionId, RunId},
@@ -97,7 +97,8 @@ const END: &str = "WITH want AS (
             CASE WHEN g.missed THEN 1 END, CASE WHEN g.missed THEN g.fire_at END
         FROM gone g LEFT JOIN progress p ON p.run_id = g.id
     ), told AS (
-        INSERT INTO run_event (at, changed) SELECT $1, array_agg(id) FROM gone HAVING count(*) > 0
+        INSERT INTO run_event (at, changed) SELECT $1, ARRAY(SELECT id FROM gone)
+        WHERE EXISTS (SELECT FROM gone)
     ), followed AS (
         INSERT INTO end_event (run_id, job_id, app_id, revision, trigger, state, fire_at, ended_at,
             extra)
@@ -218,9 +219,9 @@ struct RunEnds<'a> {
     ends: Ends<'a>,
     output_types: Vec<Option<&'a str>>,
     outputs: Vec<Option<&'a [u8]>>,
-    truncated: Vec<bool>,
-    messages: Vec<&'a str>,
-    missed: Vec<bool>,
+    truncated: Vec<Option<bool>>,
+    messages: Vec<Option<&'a str>>,
+    missed: Vec<Option<bool>>,
 }
 
 impl<'a> RunEnds<'a> {
@@ -238,10 +239,16 @@ impl<'a> RunEnds<'a> {
             columns.states.push(end.to.as_str());
             columns.output_types.push(end.output.as_ref().map(|o| o.content_type.as_str()));
             columns.outputs.push(end.output.as_ref().map(|o| &*o.data));
-            columns.truncated.push(end.output_truncated);
-            columns.messages.push(&end.message);
-            columns.missed.push(end.missed);
+            columns.truncated.push(end.output_truncated.then_some(true));
+            columns.messages.push((!end.message.is_empty()).then_some(&end.message));
+            columns.missed.push(end.missed.then_some(true));
         }
+        columns.ends.failures = sparse(columns.ends.failures);
+        columns.output_types = sparse(columns.output_types);
+        columns.outputs = sparse(columns.outputs);
+        columns.truncated = sparse(columns.truncated);
+        columns.messages = sparse(columns.messages);
+        columns.missed = sparse(columns.missed);
         Ok(columns)
     }
 

@@ -59,7 +59,7 @@ const SPLIT: &str = "WITH opened AS (
         INSERT INTO open_run (id, job_id, app_id, partition, revision, trigger, state, fire_at,
             due_at, created_at, extra)
         SELECT r.id, r.job_id, r.app_id, r.partition, r.revision, r.trigger, 'QUEUED', r.fire_at,
-            r.due_at, $1, r.extra::jsonb
+            coalesce(r.due_at, r.fire_at), $1, r.extra::jsonb
         FROM unnest($7::uuid[], $8::bigint[], $9::bigint[], $10::smallint[], $11::bigint[],
             $12::text[], $13::timestamptz[], $14::timestamptz[], $15::text[])
             AS r (id, job_id, app_id, partition, revision, trigger, fire_at, due_at, extra)
