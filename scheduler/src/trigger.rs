@@ -60,7 +60,7 @@ impl Trigger {
             return Ok(());
         }
         let jobs = self.store.load_jobs(&changed).await?;
-        let scope = RunScope::Jobs(jobs.iter().map(|job| job.id).collect());
+        let scope = RunScope::Unsent(jobs.iter().map(|job| job.id).collect());
         let open = self.store.load_open_runs(&scope).await?;
         let delayed: Vec<JobId> =
             jobs.iter().filter(|job| job.spec.is_delayed()).map(|job| job.id).collect();

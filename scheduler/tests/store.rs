@@ -275,6 +275,7 @@ cases! {
         a_spread_fire_time_that_has_come_outlives_a_change,
         a_run_that_has_ended_is_not_planned_anew,
         owners_load_what_changed,
+        a_change_is_followed_by_the_runs_that_were_never_sent,
         an_owner_loads_a_deleted_job_as_long_as_it_has_open_runs,
         revisions_are_listed_newest_first,
         a_run_by_hand_waits_in_the_inbox,

@@ -146,8 +146,9 @@ impl Board {
         self.inner.lock().partitions.values().copied().collect()
     }
 
-    /// Puts changed jobs in place, with all their open runs as they stand, the newest ends of runs of
-    /// those with a delay, and the versions of their partitions.
+    /// Puts changed jobs in place, with all their open runs that were never sent as they stand, the
+    /// newest ends of runs of those with a delay, and the versions of their partitions. Runs that were
+    /// sent stay: what becomes of them is told for each.
     pub fn replace_jobs(
         &self,
         rows: &[PartitionRow],
@@ -164,16 +165,24 @@ impl Board {
         }
         let changed: HashMap<JobId, DateTime<Utc>> =
             jobs.iter().map(|job| (job.id, inner.unplanned_from(job))).collect();
-        let stale: Vec<RunId> = inner
-            .runs
-            .values()
-            .filter(|live| changed.contains_key(&live.run.job))
-            .map(|live| live.run.id)
-            .collect();
-        // Runs that came before their job count as seen for the first time.
-        let there = open.runs.iter().filter(|run| inner.jobs.contains(run.job));
-        let there: HashSet<RunId> = there.map(|run| run.id).collect();
-        for id in stale.into_iter().filter(|id| !there.contains(id)) {
+        let mut specs = index(&open);
+        let unsent: HashSet<RunId> = open.runs.iter().map(|run| run.id).collect();
+        let mut runs = open.runs;
+        let mut stale = Vec::new();
+        for live in inner.runs.values().filter(|live| changed.contains_key(&live.run.job)) {
+            let (run, was_sent) = (&live.run, live.run.fence > 0);
+            if !inner.jobs.contains(run.job) {
+                // It came before its job, and counts as seen for the first time.
+                stale.push(run.id);
+                if was_sent {
+                    specs.insert((run.job, run.revision), live.spec.clone());
+                    runs.push(run.clone());
+                }
+            } else if !was_sent && !unsent.contains(&run.id) {
+                stale.push(run.id);
+            }
+        }
+        for id in stale {
             inner.drop_run(id, None);
         }
         for job in &jobs {
@@ -185,8 +194,7 @@ impl Board {
                 entry.run_ended(*end);
             }
         }
-        let specs = index(&open);
-        for run in open.runs {
+        for run in runs {
             inner.merge_run(run, &specs);
         }
         for (id, from) in changed {

@@ -1,3 +1,4 @@
+mod changes;
 mod fires;
 mod next_fires;
 mod packed;
@@ -463,23 +464,4 @@ fn a_deadline_of_an_older_dispatch_falls_through() {
     assert_eq!(board.take_deadlines(at(4), 10), [(ids[0], 1)]);
     board.set_deadline(ids[0], 0, at(5));
     assert!(board.take_deadlines(at(9), 10).is_empty());
-}
-
-#[test]
-fn a_run_that_was_collected_before_its_job_is_sent_once_the_job_is_there() {
-    let board = Board::default();
-    let new = job(1, JobSpec::default());
-    board.adopt(Adoption { partitions: vec![row(new.partition)], ..Adoption::default() });
-    let run = RunId::by_hand(at(1), 7);
-    let made =
-        NewRun { id: run, trigger: TriggerKind::Api, ..plan::planned_run(&new, at(1), at(1)) };
-    let spec = RevisionSpec { job: new.id, revision: new.revision, spec: new.spec.clone() };
-    let open =
-        || OpenRuns { runs: vec![OpenRun::queued(made.clone(), at(1))], specs: vec![spec.clone()] };
-    board.merge(&[run], open(), at(1));
-    board.take_due(at(1), 10);
-    assert_eq!(waiting(&board), []);
-    board.replace_jobs(&[row(new.partition)], vec![new.clone()], open(), &[]);
-    board.take_due(at(1), 10);
-    assert_eq!(waiting(&board), [run]);
 }

@@ -73,8 +73,10 @@ pub struct PartitionRow {
 pub enum RunScope {
     /// All of the partitions.
     Partitions(Vec<PartitionId>),
-    /// All of the jobs.
+    /// All of the jobs: a look at all open runs.
     Jobs(Vec<JobId>),
+    /// Those of the jobs that were never sent, which is what a change of a job makes or takes away.
+    Unsent(Vec<JobId>),
     /// All whose current attempt is with the executor.
     Executor(AppId, String),
 }

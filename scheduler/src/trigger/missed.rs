@@ -18,7 +18,7 @@ use crate::{
     },
     store::{
         OWNER_BATCH_MAX, Result,
-        ops::{EndRun, Plan, PlanRow, RunScope},
+        ops::{EndRun, OpenRuns, Plan, PlanRow},
     },
     telemetry::metrics,
 };
@@ -158,9 +158,8 @@ impl Trigger {
             refused.extend(left_out.chain(&planned.changed).copied());
             let asked: Vec<RunId> = plan.runs.iter().map(|row| row.run.id).collect();
             if !asked.is_empty() {
-                let scope = RunScope::Jobs(jobs.into_iter().collect());
-                let open = self.store.load_open_runs(&scope).await?;
-                self.board.merge(&asked, open, now);
+                let runs = self.store.open_runs(&asked).await?;
+                self.board.merge(&asked, OpenRuns { runs, specs: Vec::new() }, now);
             }
         }
         Ok(refused)

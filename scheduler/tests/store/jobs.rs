@@ -13,7 +13,7 @@ use clawjob_scheduler::{
     },
     store::{
         StoreError,
-        ops::{JobChange, NewJob, Replan, ReplanInput, RequestKey},
+        ops::{Addressee, JobChange, NewJob, Replan, ReplanInput, RequestKey, RunScope},
     },
 };
 
@@ -48,7 +48,7 @@ fn request(body: u8) -> Option<RequestKey> {
 }
 
 async fn open_ids(f: &Fixture, job: JobId) -> Vec<RunId> {
-    let scope = clawjob_scheduler::store::ops::RunScope::Jobs(vec![job]);
+    let scope = RunScope::Jobs(vec![job]);
     let open = f.store.load_open_runs(&scope).await.expect("open runs");
     let mut ids: Vec<RunId> = open.runs.iter().map(|run| run.id).collect();
     ids.sort_unstable();
@@ -371,6 +371,24 @@ pub(crate) async fn owners_load_what_changed(f: &Fixture) {
         [(job.id, true)]
     );
     assert_eq!(f.store.load_jobs(&[(job.partition, 0)]).await.expect("jobs"), []);
+}
+
+pub(crate) async fn a_change_is_followed_by_the_runs_that_were_never_sent(f: &Fixture) {
+    let job = f.job("a").await;
+    let waited = f.planned(&job, at(5)).await;
+    let mut plan = f.plan_of(&[fire(&job, at(10)), fire(&job, at(20))]).await;
+    plan.runs[0].to = Some(Addressee { executor: "e1".into(), session_epoch: 7 });
+    f.store.plan(&plan, at(10)).await.expect("a plan");
+    f.dispatched(waited).await;
+    let by_hand = NewRun { trigger: TriggerKind::Api, ..fire(&job, at(9)) };
+    let by_hand = NewRun { id: RunId::by_hand(at(9), 1), ..by_hand };
+    f.store.create_run(&by_hand, None, at(9)).await.expect("a run");
+    let unsent = RunScope::Unsent(vec![job.id]);
+    let found = f.store.load_open_runs(&unsent).await.expect("open runs");
+    let mut found: Vec<RunId> = found.runs.iter().map(|run| run.id).collect();
+    found.sort_unstable();
+    assert_eq!(found, [by_hand.id, plan.runs[1].run.id]);
+    assert_eq!(open_ids(f, job.id).await.len(), 4);
 }
 
 pub(crate) async fn an_owner_loads_a_deleted_job_as_long_as_it_has_open_runs(f: &Fixture) {

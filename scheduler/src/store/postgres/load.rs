@@ -37,7 +37,7 @@ pub(super) async fn load_jobs(
         JOIN job j ON j.partition = ANY(ARRAY[c.partition]) AND j.jobs_version > c.version
         JOIN app a ON a.id = j.app_id
         WHERE c.version > 0 OR j.deleted_at IS NULL
-            OR EXISTS (SELECT 1 FROM open_run r WHERE r.job_id = j.id)"
+            OR j.id IN (SELECT job_id FROM open_run)"
     );
     let partitions = smalls(changed.iter().map(|(partition, _)| *partition));
     let versions: Vec<i64> = changed.iter().map(|(_, version)| big(*version)).collect();
@@ -55,7 +55,7 @@ pub(super) async fn load_jobs(
 pub(super) async fn load_open_runs(store: &PostgresStore, scope: &RunScope) -> Result<OpenRuns> {
     let client = match scope {
         // Asked for with each change of jobs, and an owner waits for it.
-        RunScope::Jobs(_) => store.hot().await?,
+        RunScope::Unsent(_) => store.hot().await?,
         _ => store.client().await?,
     };
     let base = format!("SELECT {OPEN_RUN} FROM open_run r WHERE");
@@ -66,9 +66,13 @@ pub(super) async fn load_open_runs(store: &PostgresStore, scope: &RunScope) -> R
         }
         RunScope::Jobs(jobs) => {
             let ids: Vec<i64> = jobs.iter().map(|job| job.0).collect();
+            query(&client, &format!("{base} r.job_id = ANY($1)"), &[&ids]).await?
+        }
+        RunScope::Unsent(jobs) => {
+            let ids: Vec<i64> = jobs.iter().map(|job| job.0).collect();
             let sql = format!(
                 "SELECT {OPEN_RUN} FROM unnest($1::bigint[]) AS w (id)
-                JOIN open_run r ON r.job_id = ANY(ARRAY[w.id])"
+                JOIN open_run r ON r.job_id = ANY(ARRAY[w.id]) AND r.waited AND r.fence = 0"
             );
             query(&client, &sql, &[&ids]).await?
         }

@@ -54,12 +54,13 @@ const ADDS: &str = "WITH shared AS MATERIALIZED (
 /// are shown as SCHEDULED until they are sent.
 const RUNS: &str = ", planned AS (
         INSERT INTO open_run (id, job_id, app_id, partition, revision, trigger, state, fire_at,
-            due_at, created_at, extra, executor, session_epoch, fence, dispatched_at)
+            due_at, created_at, extra, executor, session_epoch, fence, dispatched_at, waited)
         SELECT r.id, r.job_id, r.app_id, r.partition, r.revision, r.trigger,
             CASE WHEN r.executor IS NULL THEN 'QUEUED' ELSE 'DISPATCHED' END, r.fire_at,
             coalesce(r.due_at, r.fire_at), $4, r.extra::jsonb, r.executor, r.session_epoch,
             CASE WHEN r.executor IS NULL THEN 0 ELSE 1 END,
-            CASE WHEN r.executor IS NULL THEN NULL ELSE $4::timestamptz END
+            CASE WHEN r.executor IS NULL THEN NULL ELSE $4::timestamptz END,
+            CASE WHEN r.executor IS NULL THEN true END
         FROM unnest($5::uuid[], $6::bigint[], $7::bigint[], $8::smallint[], $9::bigint[],
             $10::text[], $11::timestamptz[], $12::timestamptz[], $13::text[], $14::text[],
             $15::bigint[]) AS r (id, job_id, app_id, partition, revision, trigger, fire_at, due_at,

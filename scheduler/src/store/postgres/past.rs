@@ -31,24 +31,22 @@ pub(super) async fn decided(
     spans: &[(JobId, DateTime<Utc>, DateTime<Utc>)],
 ) -> Result<Vec<(JobId, Decided)>> {
     let sql = "SELECT w.job_id, d.fire_at, d.missed_until
-        FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::uuid[], $5::uuid[])
-            AS w (job_id, first, last, first_id, end_id)
+        FROM unnest($1::bigint[], $2::uuid[], $3::uuid[]) AS w (job_id, first_id, end_id)
         CROSS JOIN LATERAL (
             SELECT o.fire_at, NULL::timestamptz AS missed_until FROM open_run o
-            WHERE o.job_id = w.job_id AND o.trigger IN ('SCHEDULE', 'MISFIRE')
-                AND o.fire_at BETWEEN w.first AND w.last
+            WHERE o.job_id = w.job_id AND o.id >= w.first_id AND o.id < w.end_id
+                AND o.trigger IN ('SCHEDULE', 'MISFIRE')
             UNION ALL (SELECT e.fire_at, e.missed_until FROM ended_run e
                 WHERE e.job_id = w.job_id AND e.id >= w.first_id AND e.id < w.end_id
-                    AND e.trigger IN ('SCHEDULE', 'MISFIRE') LIMIT $6)
+                    AND e.trigger IN ('SCHEDULE', 'MISFIRE') LIMIT $4)
         ) AS d";
     let jobs: Vec<i64> = spans.iter().map(|(job, ..)| job.0).collect();
-    let firsts: Vec<_> = spans.iter().map(|(_, first, _)| *first).collect();
-    let lasts: Vec<_> = spans.iter().map(|(.., last)| *last).collect();
-    let first_ids: Vec<Uuid> = firsts.iter().map(|at| RunId::first_at(*at).to_uuid()).collect();
-    let after = |at: &DateTime<Utc>| RunId::first_at(*at + TimeDelta::milliseconds(1)).to_uuid();
-    let end_ids: Vec<Uuid> = lasts.iter().map(after).collect();
+    let floor = |at: DateTime<Utc>| RunId::first_at(at).to_uuid();
+    let first_ids: Vec<Uuid> = spans.iter().map(|(_, first, _)| floor(*first)).collect();
+    let after = |last: DateTime<Utc>| floor(last + TimeDelta::milliseconds(1));
+    let end_ids: Vec<Uuid> = spans.iter().map(|(.., last)| after(*last)).collect();
     let max = i64::try_from(MISSED_COUNT_MAX).unwrap_or(i64::MAX);
-    let params: [&(dyn ToSql + Sync); 6] = [&jobs, &firsts, &lasts, &first_ids, &end_ids, &max];
+    let params: [&(dyn ToSql + Sync); 4] = [&jobs, &first_ids, &end_ids, &max];
     let mut decided: HashMap<JobId, Decided> = HashMap::new();
     for row in query(client, sql, &params).await? {
         let mut row = Reader::new(&row);

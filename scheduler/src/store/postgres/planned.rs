@@ -119,9 +119,9 @@ pub(super) async fn skip_due(
         return Ok(false);
     }
     let sql = "WITH due AS (
-            SELECT id FROM open_run WHERE job_id = ANY($1::bigint[]) AND state = 'QUEUED' AND fence = 0
-                AND trigger IN ('SCHEDULE', 'MISFIRE') AND fire_at <= $2
-                AND extra ->> 'parent' IS NULL
+            SELECT id FROM open_run WHERE job_id = ANY($1::bigint[]) AND waited
+                AND state = 'QUEUED' AND fence = 0 AND trigger IN ('SCHEDULE', 'MISFIRE')
+                AND fire_at <= $2 AND extra ->> 'parent' IS NULL
             ORDER BY id FOR UPDATE
         ), gone AS (
             DELETE FROM open_run r USING due d WHERE r.id = ANY(ARRAY[d.id]) RETURNING r.*
@@ -145,7 +145,7 @@ pub(super) async fn skip_due(
 
 /// Takes planned runs of the jobs `$1` out of the table that are not due at `$2`.
 pub(super) const REMOVE: &str = "planned AS (
-        SELECT id FROM open_run WHERE job_id = ANY($1::bigint[]) AND state = 'QUEUED'
+        SELECT id FROM open_run WHERE job_id = ANY($1::bigint[]) AND waited AND state = 'QUEUED'
             AND fence = 0 AND trigger IN ('SCHEDULE', 'MISFIRE') AND due_at > $2
         ORDER BY id FOR UPDATE
     ), gone AS (

@@ -26,24 +26,31 @@ use crate::{
 const NEAR: TimeDelta = TimeDelta::hours(25);
 
 /// Runs of one dispatch have one time, and were placed in the order in which they were due. A run
-/// that waits for its next attempt was sent as the one before.
-const LAST_DISPATCH: &str = "SELECT w.job_id, d.row, j.created_at < $4
-    FROM unnest($1::bigint[]) AS w (job_id) JOIN job j ON j.id = ANY(ARRAY[w.job_id])
-    LEFT JOIN LATERAL (
-        SELECT x.id AS row FROM (
-            SELECT r.app_id, r.executor, r.dispatched_at, r.due_at, r.id, r.extra FROM open_run r
-            WHERE r.job_id = w.job_id
-            UNION ALL
-            SELECT r.app_id, a.executor, a.dispatched_at, r.due_at, r.id, r.extra FROM open_run r
-            JOIN attempt a ON a.run_id = r.id WHERE r.job_id = w.job_id AND r.attempt > 1
-            UNION ALL (
-            SELECT e.app_id, e.executor, e.dispatched_at, coalesce(e.due_at, e.fire_at), e.id,
-                e.extra
-            FROM ended_run e WHERE e.job_id = w.job_id AND e.id >= $2 ORDER BY e.id DESC LIMIT $3)
-        ) AS l JOIN executor x ON x.app_id = l.app_id AND x.name = l.executor
-        WHERE l.dispatched_at IS NOT NULL AND l.extra ->> 'target_executor' IS NULL
-        ORDER BY l.dispatched_at DESC, l.due_at DESC, l.id DESC LIMIT 1
-    ) AS d ON true";
+/// that waits for its next attempt was sent as the one before. Open runs are found by their id alone,
+/// so all of them are looked at, once for all jobs; of ended ones, the newest of each job.
+const LAST_DISPATCH: &str = "WITH open AS MATERIALIZED (
+        SELECT r.job_id, r.app_id, r.executor, r.dispatched_at, r.due_at, r.id, r.extra, r.attempt
+        FROM open_run r WHERE r.job_id = ANY($1::bigint[])
+            AND r.extra ->> 'target_executor' IS NULL
+    ), sent AS (
+        SELECT job_id, app_id, executor, dispatched_at, due_at, id FROM open
+        UNION ALL
+        SELECT o.job_id, o.app_id, a.executor, a.dispatched_at, o.due_at, o.id FROM open o
+        JOIN attempt a ON a.run_id = o.id WHERE o.attempt > 1
+        UNION ALL
+        SELECT e.job_id, e.app_id, e.executor, e.dispatched_at, coalesce(e.due_at, e.fire_at), e.id
+        FROM unnest($1::bigint[]) AS w (job_id) CROSS JOIN LATERAL (
+            SELECT * FROM ended_run e WHERE e.job_id = w.job_id AND e.id >= $2
+            ORDER BY e.id DESC LIMIT $3
+        ) AS e WHERE e.extra ->> 'target_executor' IS NULL
+    ), newest AS (
+        SELECT DISTINCT ON (s.job_id) s.job_id, x.id AS row
+        FROM sent s JOIN executor x ON x.app_id = s.app_id AND x.name = s.executor
+        WHERE s.dispatched_at IS NOT NULL
+        ORDER BY s.job_id, s.dispatched_at DESC, s.due_at DESC, s.id DESC
+    )
+    SELECT j.id, n.row, j.created_at < $4
+    FROM job j LEFT JOIN newest n ON n.job_id = j.id WHERE j.id = ANY($1::bigint[])";
 
 #[async_trait]
 impl RouteStore for PostgresStore {

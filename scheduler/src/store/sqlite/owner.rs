@@ -69,6 +69,11 @@ pub(super) fn load_open_runs(conn: &Connection, scope: &RunScope) -> Result<Open
             let filter = "r.job_id IN (SELECT value FROM json_each(?1))";
             readable_runs(conn, filter, params![json(&ids)?])?
         }
+        RunScope::Unsent(jobs) => {
+            let ids: Vec<i64> = jobs.iter().map(|job| job.0).collect();
+            let filter = "r.job_id IN (SELECT value FROM json_each(?1)) AND r.fence = 0";
+            readable_runs(conn, filter, params![json(&ids)?])?
+        }
         RunScope::Executor(app, name) => runs_with(conn, app.0, name)?,
     };
     let specs = load_specs(conn, &runs)?;
