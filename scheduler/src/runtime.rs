@@ -133,7 +133,7 @@ impl Foundation {
         let clock: Arc<dyn Clock> = SystemClock::new();
         let store = settings::open_store(config).await?;
         let node = uuid::Uuid::new_v4().simple().to_string();
-        let hub_settings = settings::hub_settings(config, &node);
+        let hub_settings = settings::hub_settings(config, &node, clock.elapsed());
         let (hub, events) = Hub::new(hub_settings, clock.clone());
         let board = Arc::new(Board::default());
         hub.know_holdings(Arc::new(Known(board.clone())));

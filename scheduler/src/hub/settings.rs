@@ -70,14 +70,21 @@ pub struct Cluster {
     pub peer_endpoints: Vec<String>,
     /// Whether there are other nodes.
     pub has_others: bool,
-    /// Until when, by the monotonic clock, the others saw this node alive for certain; None before
-    /// the first word, and where a node is always alone.
+    /// Until when, by the monotonic clock, the others saw this node alive for certain; None where a
+    /// node is always alone.
     pub seen_at: Option<Duration>,
     /// When, by the monotonic clock, the database last answered who lives; None as above.
     pub answered_at: Option<Duration>,
 }
 
 impl Cluster {
+    /// Of a node that shares a database which it has reached at `elapsed`. A first session may come
+    /// before the first word of who lives, and that word may not come any more: so it counts as seen
+    /// then, not as alone.
+    pub fn joining(elapsed: Duration) -> Self {
+        Self { seen_at: Some(elapsed), answered_at: Some(elapsed), ..Self::default() }
+    }
+
     /// The database answered what was asked at `asked`, and named this node among the living or not. One
     /// that it never names is not shared: a busy machine may come late to it, and nothing is out of reach.
     pub fn answered(&mut self, asked: Duration, lives: bool) {

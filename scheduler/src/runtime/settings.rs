@@ -1,9 +1,10 @@
 //! The configuration as each part takes it.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow};
 use chrono::{DateTime, Utc};
+use parking_lot::RwLock;
 
 use super::loops::Keep;
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
         tls::TlsFiles,
     },
     config::{self, AlarmType, Config, SmtpTlsMode},
-    hub::HubSettings,
+    hub::{HubSettings, settings::Cluster},
     janitor::LostRules,
     model::alarm::{Channel, DefaultAlarm, Mail, Secret, Webhook},
     store::{
@@ -145,9 +146,15 @@ pub(super) fn tls(config: &Config) -> Option<TlsFiles> {
     })
 }
 
-pub(super) fn hub_settings(config: &Config, node: &str) -> HubSettings {
+/// `elapsed` is when the store was opened.
+pub(super) fn hub_settings(config: &Config, node: &str, elapsed: Duration) -> HubSettings {
+    let cluster = match config.database {
+        Some(_) => Cluster::joining(elapsed),
+        None => Cluster::default(),
+    };
     HubSettings {
         node_id: node.to_owned(),
+        cluster: Arc::new(RwLock::new(cluster)),
         heartbeat_interval: config.timings.heartbeat_interval,
         heartbeat_timeout: config.timings.heartbeat_timeout,
         lost_after: config.timings.lost_after,

@@ -56,6 +56,24 @@ fn a_heartbeat_that_the_cluster_can_not_know_of_is_not_acknowledged_as_contact()
 }
 
 #[test]
+fn a_node_that_no_word_of_the_cluster_has_reached_yet_vouches_no_longer_than_one_that_was_seen() {
+    let world = World::new();
+    let mut executor = world.connect("a", 4);
+    let cluster = || world.hub.settings().cluster.write();
+    *cluster() = Cluster::joining(world.clock.elapsed());
+    world.pass(VOUCHED_FOR);
+    executor.heartbeat();
+    assert_eq!(acks(&mut executor), [1]);
+    cluster().answered(world.clock.elapsed(), false);
+    world.pass(seconds(1));
+    executor.heartbeat();
+    assert_eq!(acks(&mut executor), [1], "others may be named that do not know of it");
+    cluster().answered(world.clock.elapsed(), true);
+    executor.heartbeat();
+    assert_eq!(acks(&mut executor), [3]);
+}
+
+#[test]
 fn a_node_that_the_others_go_on_without_asks_its_executors_to_move_until_it_is_seen() {
     let world = World::new();
     let mut executor = world.connect("a", 4);
