@@ -156,7 +156,9 @@ impl Trigger {
             let planned = self.store.plan(&plan, now).await?;
             let left_out = jobs.iter().filter(|job| !planned.advanced.contains(&job.partition()));
             refused.extend(left_out.chain(&planned.changed).copied());
-            let asked: Vec<RunId> = plan.runs.iter().map(|row| row.run.id).collect();
+            // What was refused comes with what it was refused for, when that is loaded.
+            let taken = plan.runs.iter().filter(|row| !refused.contains(&row.run.job));
+            let asked: Vec<RunId> = taken.map(|row| row.run.id).collect();
             if !asked.is_empty() {
                 let runs = self.store.open_runs(&asked).await?;
                 self.board.merge(&asked, OpenRuns { runs, specs: Vec::new() }, now);

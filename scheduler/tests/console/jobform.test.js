@@ -64,8 +64,15 @@ test("the only app is in a form from its start, and never comes where somebody t
       await route.continue();
     });
     await goTo(page, at);
-    if (button) await page.getByText(button).first().click();
-    await page.locator("main .loading").waitFor();
+    const loading = page.locator("main .loading");
+    if (button) {
+      const open = page.getByText(button).first();
+      await open.waitFor();
+      // The list's own: what comes then is the form's.
+      await loading.waitFor({ state: "detached" });
+      await open.click();
+    }
+    await loading.waitFor();
     const app = page.locator("form").getByLabel(/^App/);
     assert.equal(await app.count(), 0, at);
     answer();

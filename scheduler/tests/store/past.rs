@@ -47,6 +47,13 @@ pub(crate) async fn what_was_decided_is_found_by_fire_time(f: &Fixture) {
     let some = f.store.load_decided(&span(41, 50)).await.expect("read");
     assert_eq!(some[0].1.alone, [at(50)].into());
     assert_eq!(some[0].1.stretches, []);
+    // Runs of a job within the span of another say nothing.
+    let spans = [(job.id, at(50), at(60)), (other.id, at(30), at(45))];
+    let mut both = f.store.load_decided(&spans).await.expect("read");
+    both.retain(|(_, decided)| !decided.alone.is_empty());
+    both.sort_by_key(|(job, _)| *job != other.id);
+    let alone: Vec<_> = both.into_iter().map(|(_, decided)| decided.alone).collect();
+    assert_eq!(alone, [[at(45)].into(), [at(50)].into()]);
 }
 
 fn backfill(job: &Job, now: DateTime<Utc>, fires: &[i64]) -> Backfill {

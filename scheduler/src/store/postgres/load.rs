@@ -37,7 +37,7 @@ pub(super) async fn load_jobs(
         JOIN job j ON j.partition = ANY(ARRAY[c.partition]) AND j.jobs_version > c.version
         JOIN app a ON a.id = j.app_id
         WHERE c.version > 0 OR j.deleted_at IS NULL
-            OR j.id IN (SELECT job_id FROM open_run)"
+            OR j.id IN (SELECT DISTINCT job_id FROM open_run)"
     );
     let partitions = smalls(changed.iter().map(|(partition, _)| *partition));
     let versions: Vec<i64> = changed.iter().map(|(_, version)| big(*version)).collect();

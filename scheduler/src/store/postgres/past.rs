@@ -25,38 +25,47 @@ use crate::{
 };
 
 /// What was decided of each job's fire times within its span. Ids carry the fire time, so the rows
-/// of a span lie together.
+/// of a span lie together. Open runs are found by id alone: those of all spans are read once, since
+/// after an outage each span may hold the runs of very many jobs.
 pub(super) async fn decided(
     client: &impl GenericClient,
     spans: &[(JobId, DateTime<Utc>, DateTime<Utc>)],
 ) -> Result<Vec<(JobId, Decided)>> {
-    let sql = "SELECT w.job_id, d.fire_at, d.missed_until
-        FROM unnest($1::bigint[], $2::uuid[], $3::uuid[]) AS w (job_id, first_id, end_id)
+    let sql = "SELECT o.job_id, o.fire_at, NULL::timestamptz FROM open_run o
+        WHERE o.id >= $2 AND o.id < $3 AND o.job_id = ANY($1::bigint[])
+            AND o.trigger IN ('SCHEDULE', 'MISFIRE')
+        UNION ALL
+        SELECT w.job_id, e.fire_at, e.missed_until
+        FROM unnest($1::bigint[], $4::uuid[], $5::uuid[]) AS w (job_id, first_id, end_id)
         CROSS JOIN LATERAL (
-            SELECT o.fire_at, NULL::timestamptz AS missed_until FROM open_run o
-            WHERE o.job_id = w.job_id AND o.id >= w.first_id AND o.id < w.end_id
-                AND o.trigger IN ('SCHEDULE', 'MISFIRE')
-            UNION ALL (SELECT e.fire_at, e.missed_until FROM ended_run e
-                WHERE e.job_id = w.job_id AND e.id >= w.first_id AND e.id < w.end_id
-                    AND e.trigger IN ('SCHEDULE', 'MISFIRE') LIMIT $4)
-        ) AS d";
+            SELECT e.fire_at, e.missed_until FROM ended_run e
+            WHERE e.job_id = w.job_id AND e.id >= w.first_id AND e.id < w.end_id
+                AND e.trigger IN ('SCHEDULE', 'MISFIRE') LIMIT $6
+        ) AS e";
     let jobs: Vec<i64> = spans.iter().map(|(job, ..)| job.0).collect();
     let floor = |at: DateTime<Utc>| RunId::first_at(at).to_uuid();
     let first_ids: Vec<Uuid> = spans.iter().map(|(_, first, _)| floor(*first)).collect();
     let after = |last: DateTime<Utc>| floor(last + TimeDelta::milliseconds(1));
     let end_ids: Vec<Uuid> = spans.iter().map(|(.., last)| after(*last)).collect();
+    let (Some(least), Some(most)) = (first_ids.iter().min(), end_ids.iter().max()) else {
+        return Ok(Vec::new());
+    };
     let max = i64::try_from(MISSED_COUNT_MAX).unwrap_or(i64::MAX);
-    let params: [&(dyn ToSql + Sync); 4] = [&jobs, &first_ids, &end_ids, &max];
+    let params: [&(dyn ToSql + Sync); 6] = [&jobs, least, most, &first_ids, &end_ids, &max];
+    let within: HashMap<JobId, _> =
+        spans.iter().map(|(job, first, last)| (*job, *first..=*last)).collect();
     let mut decided: HashMap<JobId, Decided> = HashMap::new();
     for row in query(client, sql, &params).await? {
         let mut row = Reader::new(&row);
-        let of = decided.entry(JobId(row.get()?)).or_default();
+        let job = JobId(row.get()?);
+        let of = decided.entry(job).or_default();
         let fire: DateTime<Utc> = row.get()?;
         match row.get::<Option<DateTime<Utc>>>()? {
             Some(until) => of.stretches.push((fire, until)),
-            None => {
+            None if within.get(&job).is_some_and(|span| span.contains(&fire)) => {
                 of.alone.insert(fire);
             }
+            None => {}
         }
     }
     Ok(decided.into_iter().collect())

@@ -309,7 +309,7 @@ async fn remove_small(client: &Object, keep: &Retention, now: DateTime<Utc>) -> 
     let sql = "DELETE FROM job WHERE id IN (
             SELECT id FROM job j WHERE deleted_at < $1
                 AND NOT EXISTS (SELECT FROM ended_run r WHERE r.job_id = j.id)
-                AND id NOT IN (SELECT job_id FROM open_run) LIMIT $2)";
+                AND NOT EXISTS (SELECT FROM open_run r WHERE r.job_id = j.id) LIMIT $2)";
     let jobs = execute(client, sql, &[&(now - DELETED_KEPT), &max]).await?;
     let sql = "DELETE FROM route_cursor c
         WHERE NOT EXISTS (SELECT FROM job j WHERE j.id = c.job_id)";
