@@ -4,6 +4,8 @@
 //! replaced by an older reading, and the order of statements on the pen is plain. Each round does
 //! a bounded amount of each.
 
+mod pace;
+
 use std::{sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
@@ -11,13 +13,14 @@ use chrono::{DateTime, Utc};
 use crate::{
     board::Board,
     clock::Clock,
-    dispatch::Dispatcher,
+    dispatch::{Dispatcher, Ticked},
     fleet::Reach,
     janitor::{Janitor, LostRules},
     node::Ownership,
     store::{Result, SharedStore, StoreError},
     trigger::Trigger,
 };
+use pace::Pace;
 
 /// Without any hint, changes by others are found within this time.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -70,6 +73,7 @@ pub struct Owner {
     upkeep_at: DateTime<Utc>,
     verify_at: DateTime<Utc>,
     recovered_at: Option<DateTime<Utc>>,
+    pace: Pace,
     faults: u32,
     /// What ended the last round before its time.
     fault: Option<StoreError>,
@@ -98,6 +102,7 @@ impl Owner {
             upkeep_at: DateTime::<Utc>::MIN_UTC,
             verify_at: DateTime::<Utc>::MIN_UTC,
             recovered_at: None,
+            pace: Pace::default(),
             faults: 0,
             fault: None,
         }
@@ -127,6 +132,12 @@ impl Owner {
                 now + wait
             }
         }
+    }
+
+    /// How long the next round should wait for more runs to come due, unless something urgent is to be
+    /// done: nothing, but where very many come.
+    pub fn gathering(&self) -> Duration {
+        self.pace.wait(self.clock.elapsed())
     }
 
     /// What ended the last round before its time.
@@ -160,11 +171,12 @@ impl Owner {
         }
         // What was loaded is of this moment, however long that took: others may have written runs
         // up to now.
-        let now = self.clock.now();
+        let (now, began) = (self.clock.now(), self.clock.elapsed());
         self.trigger.settle_missed(now).await?;
         // Before dispatch, so that no shard of a parent that is to stop is sent.
         self.janitor.parents(now).await?;
-        let mut more = self.dispatcher.tick(now).await?;
+        let Ticked { mut more, fresh } = self.dispatcher.tick(now).await?;
+        self.pace.sent(began, fresh);
         if self.board.take_refused() {
             self.trigger.reload().await?;
             more = true;

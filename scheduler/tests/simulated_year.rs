@@ -105,7 +105,7 @@ impl Year {
         let mut now = from;
         loop {
             self.trigger.settle_missed(now).await.expect("settled");
-            let more = self.dispatcher.tick(now).await.expect("dispatched");
+            let more = self.dispatcher.tick(now).await.expect("dispatched").more;
             assert!(!self.board.take_refused(), "nobody else changes the jobs");
             self.trigger.keep_standing(now).await.expect("written");
             let (_, runs) = self.board.sizes();

@@ -56,6 +56,16 @@ struct Given {
     outputs: HashMap<RunId, Payload>,
 }
 
+/// What a tick did.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticked {
+    /// More can be done at once.
+    pub more: bool,
+    /// Runs that were sent as they came due. None where some had to wait for a slot: what comes then says
+    /// nothing of what came due.
+    pub fresh: usize,
+}
+
 impl Dispatcher {
     /// A dispatcher for what the board holds, to executors within reach.
     pub fn new(store: SharedStore, board: Arc<Board>, reach: Arc<Reach>) -> Self {
@@ -107,11 +117,11 @@ impl Dispatcher {
     }
 
     /// Takes the fire times that have come and the due runs in hand, and sends as many as there are
-    /// free slots for. Returns whether more can be done at once.
+    /// free slots for.
     ///
     /// # Errors
     /// The store's; after any, the partitions must be taken anew.
-    pub async fn tick(&self, now: DateTime<Utc>) -> Result<bool> {
+    pub async fn tick(&self, now: DateTime<Utc>) -> Result<Ticked> {
         self.return_permits().await;
         // What waits already goes first. A fire time is left where it is until it can be sent in this
         // tick: written as waiting it would cost a second statement, and so would all that come after.
@@ -121,18 +131,20 @@ impl Dispatcher {
         let crowded = self.take_due(now).await?;
         more |= self.replace(now).await?;
         self.split(now).await?;
+        let mut fresh = 0;
         for step in 0..DISPATCH_STEPS_MAX {
             let placement = self.place(now).await?;
             if placement.runs.is_empty() {
                 break;
             }
             more |= step + 1 == DISPATCH_STEPS_MAX;
+            fresh += placement.runs.len();
             self.send(placement, now).await?;
         }
         self.insert(self.board.unwritten(), now).await?;
         self.board.all_written(now);
         more |= self.settle_crowded(crowded, more, now).await?;
-        Ok(more)
+        Ok(Ticked { more, fresh: if more || waiting > 0 { 0 } else { fresh } })
     }
 
     /// Takes all that is due in hand. Returns runs for which as many wait already as may, with how

@@ -147,6 +147,8 @@ impl Loops {
             // up what was held is news itself.
             let failing = owner.fault().is_some();
             loop {
+                let gather = owner.gathering();
+                let gathered = gather.is_zero();
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => break 'rounds,
@@ -158,9 +160,10 @@ impl Loops {
                     hint = hints.recv() => self.take_hint(hint, &mut nudge),
                     () = self.told.notified() => nudge.partitions = true,
                     () = self.drained.cancelled(), if !left => break,
-                    () = capacity.notified(), if !failing => break,
-                    () = self.board.changed(), if !failing => break,
-                    () = self.clock.wait_until(wake) => break,
+                    () = self.clock.wait(gather), if !gathered => {}
+                    () = capacity.notified(), if gathered && !failing => break,
+                    () = self.board.changed(), if gathered && !failing => break,
+                    () = self.clock.wait_until(wake), if gathered => break,
                 }
                 self.drain_hints(&mut hints, &mut nudge);
                 if nudge.is_urgent() && !failing {

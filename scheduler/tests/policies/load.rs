@@ -7,6 +7,7 @@ use clawjob_scheduler::{
     model::{
         job::{JobSpec, OverlapPolicy},
         run::RunState,
+        schedule::{Schedule, Trigger},
     },
     telemetry::metrics::metrics,
 };
@@ -149,4 +150,33 @@ async fn r18_jobs_of_every_second_and_every_ten_seconds_are_on_time() {
     let ninety_nine = late[late.len() * 99 / 100];
     assert!(ninety_nine <= TimeDelta::milliseconds(50), "{ninety_nine}");
     assert!(late[late.len() - 1] <= SECOND);
+}
+
+/// How long runs are left to gather after twice as many jobs fired, 20 ms apart, with runs that take as
+/// long.
+async fn gathering(jobs: u32, slots: u32) -> Duration {
+    let apart = TimeDelta::milliseconds(20);
+    let mut world = World::new(at("2026-06-10T11:59:50Z")).await;
+    let first = at("2026-06-10T12:00:00Z");
+    for n in 0..jobs * 2 {
+        let start_at = Some(if n < jobs { first } else { first + apart });
+        let trigger = Trigger::Interval(Duration::from_secs(3_600));
+        let schedules = vec![Schedule { trigger, start_at, ..Schedule::default() }];
+        let spec = JobSpec { schedules, overlap: OverlapPolicy::Allow, ..JobSpec::default() };
+        world.job(&format!("job-{n}"), spec).await;
+    }
+    world.steady("one", slots, apart).await;
+    world.run_until(first + apart).await;
+    world.settle().await;
+    assert_eq!(world.ledger.len(), usize::try_from((jobs * 2).min(slots * 2)).expect("few"));
+    world.gathering()
+}
+
+#[tokio::test]
+async fn where_very_many_runs_come_due_the_next_round_waits_for_more_but_not_while_slots_are_awaited()
+ {
+    // 400 in 20 ms: 128 come in 6.4 ms.
+    assert_eq!(gathering(400, 1_000).await, Duration::from_micros(6_400));
+    assert_eq!(gathering(100, 1_000).await, Duration::ZERO, "too few to wait for");
+    assert_eq!(gathering(800, 400).await, Duration::ZERO, "each waits for a slot already");
 }

@@ -377,6 +377,11 @@ impl World {
         }
     }
 
+    /// How long the owner's loop would leave runs to gather before its next round.
+    pub fn gathering(&self) -> Duration {
+        self.process.owner.gathering()
+    }
+
     /// Lets everybody act until nothing moves any more at this instant.
     pub async fn settle(&mut self) {
         let now = self.now();
