@@ -165,7 +165,9 @@ async fn gathering(jobs: u32, slots: u32) -> Duration {
         let spec = JobSpec { schedules, overlap: OverlapPolicy::Allow, ..JobSpec::default() };
         world.job(&format!("job-{n}"), spec).await;
     }
-    world.steady("one", slots, apart).await;
+    for name in ["one", "two", "three", "four"] {
+        world.steady(name, slots / 4, apart).await;
+    }
     world.run_until(first + apart).await;
     world.settle().await;
     assert_eq!(world.ledger.len(), usize::try_from((jobs * 2).min(slots * 2)).expect("few"));
@@ -175,8 +177,8 @@ async fn gathering(jobs: u32, slots: u32) -> Duration {
 #[tokio::test]
 async fn where_very_many_runs_come_due_the_next_round_waits_for_more_but_not_while_slots_are_awaited()
  {
-    // 400 in 20 ms: 128 come in 6.4 ms.
-    assert_eq!(gathering(400, 1_000).await, Duration::from_micros(6_400));
+    let waits = gathering(400, 1_000).await;
+    assert!(!waits.is_zero() && waits < Duration::from_millis(8), "{waits:?}");
     assert_eq!(gathering(100, 1_000).await, Duration::ZERO, "too few to wait for");
     assert_eq!(gathering(800, 400).await, Duration::ZERO, "each waits for a slot already");
 }
