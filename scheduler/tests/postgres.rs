@@ -15,7 +15,7 @@ use clawjob_scheduler::{
     model::{
         executor::ExecutorRef,
         ids::{AttemptRef, JobId, PartitionId, RunId},
-        job::Job,
+        job::{Job, JobState},
         run::{NewRun, Outcome, RunState, TriggerKind},
     },
     store::{
@@ -196,20 +196,26 @@ async fn a_statement_of_an_owner_that_is_cut_off_does_not_commit_after_its_lock_
     two.close().await;
 }
 
+/// The start of a change of the job, in a transaction of its own.
+fn change(job: &Job) -> String {
+    format!(
+        "BEGIN; UPDATE partition SET jobs_version = jobs_version + 1 WHERE id = {};
+        SELECT pg_advisory_xact_lock('job'::regclass::oid::int, {})",
+        job.partition.0,
+        job.id.stripe()
+    )
+}
+
 #[tokio::test]
 async fn a_plan_does_not_wait_for_a_job_that_is_being_changed() {
     let schema = server::Schema::create().await;
     let store = open(&schema).await;
     let job = job(&store, "a").await;
     let rows = take(&store, "n1", &[job.partition]).await;
+    let before = plan(&rows[0], fire(&job, 9));
+    assert_eq!(store.plan(&before, at(1)).await.expect("a plan").inserted.len(), 1);
     let blocker = schema.connect().await;
-    let hold = format!(
-        "BEGIN; SELECT 1 FROM partition WHERE id = {} FOR UPDATE;
-        SELECT pg_advisory_xact_lock('job'::regclass::oid::int, {})",
-        rows[0].id.0,
-        job.id.stripe()
-    );
-    blocker.batch_execute(&hold).await.expect("holds it as whoever changes a job does");
+    blocker.batch_execute(&change(&job)).await.expect("holds it as whoever changes a job does");
     let made = plan(&rows[0], fire(&job, 10));
     let moved = Plan { advances: made.advances.clone(), ..Plan::default() };
     let refused = store.plan(&made, at(1)).await.expect("an answer at once");
@@ -220,6 +226,57 @@ async fn a_plan_does_not_wait_for_a_job_that_is_being_changed() {
     blocker.batch_execute("ROLLBACK").await.expect("lets go");
     assert_eq!(store.plan(&made, at(1)).await.expect("a plan").inserted.len(), 1);
     store.close().await;
+}
+
+/// Nobody changes a job when the plan begins, so it has the gate of its node and no lock of a job.
+#[tokio::test]
+async fn a_change_of_a_job_waits_for_a_plan_that_is_under_way_and_sees_what_it_added() {
+    let schema = server::Schema::create().await;
+    let (one, two) = (open(&schema).await, open(&schema).await);
+    let job = job(&one, "a").await;
+    let rows = take(&one, "n1", &[job.partition]).await;
+    let before = plan(&rows[0], fire(&job, 9));
+    assert_eq!(one.plan(&before, at(1)).await.expect("a plan").inserted.len(), 1);
+    let watch = schema.connect().await;
+    let pen = pen_of(&watch).await;
+    // Somebody has written a row with the run's key, so the plan waits in the server.
+    let (blocker, made) = (schema.connect().await, plan(&rows[0], fire(&job, 10)));
+    let key = made.runs[0].run.id.to_uuid();
+    let hold = format!(
+        "BEGIN; INSERT INTO open_run SELECT (jsonb_populate_record(r, '{{\"id\": \"{key}\"}}')).*
+        FROM open_run r"
+    );
+    blocker.batch_execute(&hold).await.expect("holds the key");
+    let planning = tokio::spawn(async move { one.plan(&made, at(2)).await.map(|it| (one, it)) });
+    let waits = async |pid: i32| {
+        let sql = "SELECT wait_event FROM pg_stat_activity
+            WHERE wait_event_type = 'Lock' AND (pid = $1 OR $1 = 0 AND wait_event = 'advisory')";
+        until(async || watch.query_opt(sql, &[&pid]).await.expect("activity")).await;
+    };
+    waits(pen).await;
+    let sql = "SELECT count(*) FROM pg_locks WHERE pid = $1 AND locktype = 'advisory'
+        AND classid = 'job'::regclass::oid";
+    let locks: i64 = watch.query_one(sql, &[&pen]).await.expect("a count").get(0);
+    assert_eq!(locks, 0, "of jobs");
+    let stop = JobChange {
+        state: Some((JobState::Paused, None, String::new())),
+        drop_due: true,
+        ..JobChange::by("me")
+    };
+    let id = job.id;
+    let changing = tokio::spawn(async move {
+        let changed = two.change_job(id, &stop, Box::new(|_| Vec::new()), at(20)).await;
+        changed.map(|_| two)
+    });
+    waits(0).await;
+    blocker.batch_execute("ROLLBACK").await.expect("lets go");
+    let (one, planned) = planning.await.expect("ends").expect("a plan");
+    assert_eq!(planned.inserted.len(), 1);
+    let two = changing.await.expect("ends").expect("changed");
+    let open = two.load_open_runs(&RunScope::Jobs(vec![id])).await.expect("open runs");
+    assert_eq!(open.runs, [], "a stopped job has runs that wait");
+    one.close().await;
+    two.close().await;
 }
 
 /// Takes runs of these fire times, a batch each, through all their states.

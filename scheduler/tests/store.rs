@@ -124,6 +124,7 @@ cases! {
         a_plan_of_an_earlier_owner_changes_nothing,
         a_plan_with_old_jobs_changes_nothing,
         a_changed_job_keeps_no_other_of_its_partition_from_its_plan,
+        what_was_seen_of_partitions_is_seen_anew_after_a_change_and_a_move,
         a_stale_partition_leaves_the_others_their_plan,
         a_run_outside_the_plan_s_partitions_is_refused,
         a_skip_is_a_row_that_nobody_plans_again,

@@ -133,6 +133,39 @@ pub(crate) async fn a_changed_job_keeps_no_other_of_its_partition_from_its_plan(
     assert_eq!(planned.inserted, [RunId::scheduled(one.id, at(10))]);
 }
 
+pub(crate) async fn what_was_seen_of_partitions_is_seen_anew_after_a_change_and_a_move(
+    f: &Fixture,
+) {
+    let job = f.job("a").await;
+    let mut seconds = 10..;
+    let mut next = || seconds.next().map(at).expect("a time");
+    for _ in 0..3 {
+        let plan = f.plan_of(&[fire(&job, next())]).await;
+        assert_eq!(f.store.plan(&plan, at(1)).await.expect("a plan").inserted.len(), 1);
+    }
+    let old = f.plan_of(&[fire(&job, next())]).await;
+    let change = JobChange::by("me");
+    f.store.change_job(job.id, &change, Box::new(|_| Vec::new()), at(2)).await.expect("changed");
+    for _ in 0..2 {
+        let planned = f.store.plan(&old, at(3)).await.expect("a plan");
+        let advanced = vec![job.partition];
+        let refused = Planned { advanced, changed: vec![job.id], inserted: Vec::new() };
+        assert_eq!(planned, refused, "the job has changed");
+    }
+    for _ in 0..2 {
+        let plan = f.plan_of(&[fire(&job, next())]).await;
+        assert_eq!(f.store.plan(&plan, at(4)).await.expect("a plan").inserted.len(), 1);
+    }
+    let stale = f.plan_of(&[fire(&job, next())]).await;
+    f.store.release_partitions(&[job.partition]).await.expect("given back");
+    f.store.take_partitions("n2", &[job.partition], at(5)).await.expect("taken");
+    for _ in 0..2 {
+        assert_eq!(f.store.plan(&stale, at(6)).await.expect("a plan"), Planned::default());
+    }
+    let plan = f.plan_of(&[fire(&job, next())]).await;
+    assert_eq!(f.store.plan(&plan, at(7)).await.expect("a plan").inserted.len(), 1);
+}
+
 /// Two jobs in different partitions.
 async fn two_jobs(f: &Fixture) -> (Job, Job) {
     let one = f.job("a").await;

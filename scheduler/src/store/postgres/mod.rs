@@ -23,6 +23,7 @@ mod events;
 mod executors;
 mod filter;
 mod follow;
+mod gate;
 mod identity;
 mod jobs;
 mod lists;
@@ -69,6 +70,7 @@ use crate::model::{
     run::{OpenRun, RunRecord},
 };
 use changes::{Asked, Changes};
+use gate::Gate;
 use notify::Hints;
 use pen::Pen;
 use pools::Pools;
@@ -104,6 +106,7 @@ pub struct PostgresStore {
     pen: Arc<Pen>,
     /// Number of the lock that shows that this process lives.
     node_lock: i32,
+    gate: Gate,
     hints: Arc<Hints>,
     changes: Changes,
     scribe: Scribe,
@@ -153,6 +156,7 @@ impl PostgresStore {
             pools,
             pen,
             node_lock,
+            gate: Gate::of(node_lock),
             hints,
             changes,
             scribe,

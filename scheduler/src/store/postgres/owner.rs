@@ -39,14 +39,15 @@ const MOVES: &str = "WITH locked AS (
         UPDATE partition p SET planned_until = greatest(p.planned_until, l.planned_until),
             served_until = greatest(p.served_until, l.served_until), moves = p.moves + 1
         FROM locked l WHERE p.ctid = l.place AND cardinality($5::uuid[]) = 0
-    ), shared AS (SELECT ARRAY(SELECT id FROM locked) AS owned, '{}'::bigint[] AS changed)";
+    ), shared AS (SELECT ARRAY(SELECT id FROM locked) AS owned, '{}'::bigint[] AS changed,
+        NULL::bigint AS counted)";
 
 /// The start of a plan that only adds runs: no row is locked, since each lock is logged, which for
 /// batches of a few runs is as much as the runs themselves. Only jobs that have changed are left out,
 /// not all of their partitions.
 const ADDS: &str = "WITH shared AS MATERIALIZED (
-        SELECT owned, changed FROM share_jobs($6::bigint[], $16::int[], $1::smallint[], $2::bigint[],
-            $3::bigint[])
+        SELECT owned, changed, counted FROM share_jobs($6::bigint[], $16::int[], $1::smallint[],
+            $2::bigint[], $3::bigint[], $17::int, $18::bigint)
     )";
 
 /// Nobody else inserts planned runs of a partition that is locked, so what exists is asked for: ON
@@ -85,12 +86,18 @@ const TOLD: &str = " RETURNING id, due_at
 
 /// What routes have counted. A statement begins and ends with each table that it may write, which for a
 /// few runs costs as much as these: so most plans, whose routes count nothing, are made without.
-const TURNED: &str = ", turned AS (
+/// Its parameters begin at `first`.
+fn turned(first: usize) -> String {
+    let uses = first + 1;
+    format!(
+        ", turned AS (
         INSERT INTO route_cursor AS c (job_id, cursor, uses)
-        SELECT w.job_id, 0, w.uses::jsonb FROM unnest($17::bigint[], $18::text[])
+        SELECT w.job_id, 0, w.uses::jsonb FROM unnest(${first}::bigint[], ${uses}::text[])
             AS w (job_id, uses)
         ON CONFLICT (job_id) DO UPDATE SET uses = excluded.uses
-    )";
+    )"
+    )
+}
 
 /// Decisions not to run, which are rare: `now` is that parameter's number, theirs begin at `first`.
 fn skips(now: usize, first: usize, which: &str) -> String {
@@ -116,14 +123,15 @@ fn skips(now: usize, first: usize, which: &str) -> String {
     )
 }
 
-/// What was done: partitions that are the owner's, jobs that were left out, runs that were inserted.
-const DONE: &str = " SELECT owned, changed, ARRAY(SELECT id FROM planned) FROM shared";
+/// What was done: partitions that are the owner's, jobs that were left out, runs that were inserted; and
+/// the count of changes at which all partitions are as told.
+const DONE: &str = " SELECT owned, changed, ARRAY(SELECT id FROM planned), counted FROM shared";
 
 static PLAN_MOVES: LazyLock<String> =
-    LazyLock::new(|| [MOVES, RUNS, UNLESS_THERE, TOLD, TURNED, DONE].concat());
+    LazyLock::new(|| [MOVES, RUNS, UNLESS_THERE, TOLD, &turned(17), DONE].concat());
 static PLAN_SKIPS: LazyLock<String> = LazyLock::new(|| {
     let owned = "s.partition = ANY((SELECT owned FROM shared)::smallint[]) AND";
-    [MOVES, RUNS, UNLESS_THERE, TOLD, TURNED, ", ", &skips(4, 20, owned), DONE].concat()
+    [MOVES, RUNS, UNLESS_THERE, TOLD, &turned(17), ", ", &skips(4, 20, owned), DONE].concat()
 });
 
 /// The statement that only adds runs. Of runs that nobody can have written (`fresh`) none is looked for:
@@ -131,7 +139,7 @@ static PLAN_SKIPS: LazyLock<String> = LazyLock::new(|| {
 fn adds(fresh: bool, counted: bool) -> &'static str {
     static SQL: LazyLock<[[String; 2]; 2]> = LazyLock::new(|| {
         [UNLESS_THERE, ""].map(|unless_there| {
-            ["", TURNED].map(|turned| [ADDS, RUNS, unless_there, TOLD, turned, DONE].concat())
+            ["", &turned(19)].map(|turned| [ADDS, RUNS, unless_there, TOLD, turned, DONE].concat())
         })
     });
     let [looking, unseen] = &*SQL;
@@ -159,12 +167,13 @@ pub(super) async fn plan(
     let skips = Skips::of(&plan.skips, &runs.ids);
     let stripes: Vec<i32> = rows.iter().map(|row| i32::from(row.run.job.stripe())).collect();
     let only_adds = plan.skips.is_empty() && !plan.runs.is_empty();
+    let known = store.gate.known(&advances);
     let mut params: Vec<&(dyn ToSql + Sync)> =
         vec![&advances.ids, &advances.epochs, &advances.versions, &now];
     params.extend(runs.params());
     params.extend(to.params());
     let sql = if only_adds {
-        params.push(&stripes);
+        params.extend([&stripes as &(dyn ToSql + Sync), &store.gate.number, &known]);
         if !plan.uses.is_empty() {
             params.extend(counted.params());
         }
@@ -188,6 +197,9 @@ pub(super) async fn plan(
     advanced.sort_unstable();
     let changed = row.get::<Vec<i64>>()?.into_iter().map(JobId).collect();
     let inserted: Vec<RunId> = row.get::<Vec<Uuid>>()?.into_iter().map(RunId::from_uuid).collect();
+    if let Some(count) = row.get()? {
+        store.gate.saw(&advances, count);
+    }
     if !inserted.is_empty() || !plan.skips.is_empty() {
         store.hints.tell(Topic::RunEvents);
     }
@@ -211,8 +223,9 @@ pub(super) async fn insert_skips(
     query(tx, &SQL, &params).await.map(|_| ())
 }
 
+/// Partitions as their owner knows them, column by column.
 #[derive(Default)]
-struct Advances {
+pub(super) struct Advances {
     ids: Vec<i16>,
     epochs: Vec<i64>,
     versions: Vec<i64>,
@@ -231,6 +244,12 @@ impl Advances {
             columns.served.push(advance.served_until);
         }
         columns
+    }
+
+    /// Of each partition its id, and its epoch and version of jobs.
+    pub(super) fn states(&self) -> impl Iterator<Item = (i16, (i64, i64))> {
+        let states = self.epochs.iter().zip(&self.versions);
+        self.ids.iter().copied().zip(states.map(|(epoch, version)| (*epoch, *version)))
     }
 }
 
