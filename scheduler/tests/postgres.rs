@@ -603,12 +603,15 @@ async fn statistics_are_gathered_of_no_document_and_of_all_days_alike() {
         WHERE i.inhparent = 'ended_run'::regclass AND day.attnum > 0
             AND day.attstattarget IS DISTINCT FROM whole.attstattarget";
     assert_eq!(named(differ).await, Vec::<String>::new());
-    let asked_for = "SELECT attname::text FROM pg_attribute
-        WHERE attrelid = 'ended_run'::regclass AND attnum > 0 AND coalesce(attstattarget, -1) <> 0
-        ORDER BY attname";
     let of_lists =
         ["app_id", "created_at", "ended_at", "executor", "fire_at", "id", "job_id", "state"];
-    assert_eq!(named(asked_for).await, [&of_lists[..], &["trigger"]].concat());
+    for sampled in ["coalesce(attstattarget, -1) <> 0", "attstattarget = 20"] {
+        let asked_for = format!(
+            "SELECT attname::text FROM pg_attribute
+            WHERE attrelid = 'ended_run'::regclass AND attnum > 0 AND {sampled} ORDER BY attname"
+        );
+        assert_eq!(named(&asked_for).await, [&of_lists[..], &["trigger"]].concat());
+    }
     store.close().await;
 }
 

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-/// Runs that are worth waiting for: what a statement costs besides its rows is then a tenth of them.
-const RUNS_WORTH: u32 = 128;
+/// Runs that are worth waiting for: what a statement costs besides its rows is then some fourteenth of them.
+/// What comes while they are written is added, and all should have room in one batch of an owner.
+const RUNS_WORTH: u32 = 200;
 /// Beginnings of rounds are never kept further apart than this. Where fewer runs come in it than are
 /// worth waiting for, each goes at once.
-const APART_MAX: Duration = Duration::from_millis(8);
+const APART_MAX: Duration = Duration::from_micros(12_500);
 
 /// When the next round may begin, by how many runs the last ones sent.
 #[derive(Debug, Default)]
@@ -62,8 +63,8 @@ mod tests {
     #[test]
     fn at_a_high_rate_rounds_wait_for_many_runs_and_at_a_low_one_for_none() {
         assert_eq!(runs_of_a_round(5), [5; 5], "5,000 a second: each at once");
-        assert_eq!(runs_of_a_round(16), [128; 5]);
-        assert_eq!(runs_of_a_round(32), [128; 5]);
+        assert_eq!(runs_of_a_round(20), [200; 5]);
+        assert_eq!(runs_of_a_round(40), [200; 5]);
         assert_eq!(runs_of_a_round(500), [500; 5], "what comes in a round is more than enough");
     }
 
@@ -80,9 +81,9 @@ mod tests {
     #[test]
     fn what_sends_nothing_says_nothing_of_the_rate() {
         let mut pace = Pace::default();
-        pace.sent(ms(1_000), 16);
-        pace.sent(ms(1_001), 32);
-        assert_eq!(pace.wait(ms(1_002)), ms(3), "128 come in 4 ms");
+        pace.sent(ms(1_000), 25);
+        pace.sent(ms(1_001), 50);
+        assert_eq!(pace.wait(ms(1_002)), ms(3), "200 come in 4 ms");
         pace.sent(ms(1_002), 0);
         assert_eq!(pace.wait(ms(1_002)), ms(3));
         assert_eq!(pace.wait(ms(1_010)), Duration::ZERO);

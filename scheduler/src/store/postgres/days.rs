@@ -72,7 +72,7 @@ async fn with_pages(client: &Client, pages: i32) -> Result<Vec<NaiveDate>> {
 ///
 /// It is not analyzed: of a table without statistics the planner expects ten pages and takes the
 /// right indexes, of one known to be empty it takes any, and keeps that plan while the table grows. Of
-/// which columns statistics are gathered is not copied with a table.
+/// which columns statistics are gathered, and of how many rows, is not copied with a table.
 async fn make(client: &Client, day: NaiveDate) -> Result<()> {
     let Some(next) = day.succ_opt() else { return Ok(()) };
     let (name, from, until) = (name(day), first_id(day), first_id(next));
@@ -81,9 +81,9 @@ async fn make(client: &Client, day: NaiveDate) -> Result<()> {
          CREATE TABLE {name} (LIKE ended_run INCLUDING ALL);
          DO $$ BEGIN EXECUTE (
              SELECT 'ALTER TABLE {name} '
-                 || string_agg(format('ALTER COLUMN %I SET STATISTICS 0', attname), ', ')
+                 || string_agg(format('ALTER COLUMN %I SET STATISTICS %s', attname, attstattarget), ', ')
              FROM pg_attribute
-             WHERE attrelid = 'ended_run'::regclass AND attnum > 0 AND attstattarget = 0
+             WHERE attrelid = 'ended_run'::regclass AND attnum > 0 AND attstattarget >= 0
          ); END $$;
          ALTER TABLE ended_run ATTACH PARTITION {name} FOR VALUES FROM ('{from}') TO ('{until}');
          COMMIT"

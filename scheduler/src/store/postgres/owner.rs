@@ -62,10 +62,12 @@ const RUNS: &str = ", planned AS (
             CASE WHEN r.executor IS NULL THEN 0 ELSE 1 END,
             CASE WHEN r.executor IS NULL THEN NULL ELSE $4::timestamptz END,
             CASE WHEN r.executor IS NULL THEN true END
-        FROM unnest($5::uuid[], $6::bigint[], $7::bigint[], $8::smallint[], $9::bigint[],
-            $10::text[], $11::timestamptz[], $12::timestamptz[], $13::text[], $14::text[],
-            $15::bigint[]) AS r (id, job_id, app_id, partition, revision, trigger, fire_at, due_at,
-                extra, executor, session_epoch)
+        FROM (SELECT unnest($5::uuid[]) AS id, unnest($6::bigint[]) AS job_id,
+            unnest($7::bigint[]) AS app_id, unnest($8::smallint[]) AS partition,
+            unnest($9::bigint[]) AS revision, unnest($10::text[]) AS trigger,
+            unnest($11::timestamptz[]) AS fire_at, unnest($12::timestamptz[]) AS due_at,
+            unnest($13::text[]) AS extra, unnest($14::text[]) AS executor,
+            unnest($15::bigint[]) AS session_epoch) AS r
         WHERE r.partition = ANY((SELECT owned FROM shared)::smallint[])
             AND r.job_id <> ALL((SELECT changed FROM shared)::bigint[])";
 
