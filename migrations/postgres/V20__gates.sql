@@ -22,17 +22,17 @@ CREATE TRIGGER partition_changed AFTER UPDATE ON partition FOR EACH ROW
     WHEN (new.jobs_version <> old.jobs_version OR new.epoch <> old.epoch)
     EXECUTE FUNCTION count_partition_change();
 
--- As the function of the same name, which releases before this one call. `gate` is the caller's own;
--- `known` is a count at which its partitions were as told here. Returns the count at which they are, or
+-- As the function of the same name, which releases before this one call. `node` is the caller's number, by
+-- which it has one of the gates; `known` is a count at which its partitions were as told here. Returns the count at which they are, or
 -- nothing where they are not or where jobs are being changed.
 CREATE FUNCTION share_jobs(jobs bigint[], stripes int[], ids smallint[], epochs bigint[],
-    versions bigint[], gate int, known bigint, OUT owned smallint[], OUT changed bigint[],
+    versions bigint[], node int, known bigint, OUT owned smallint[], OUT changed bigint[],
     OUT counted bigint)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     behind boolean;
 BEGIN
-    IF pg_try_advisory_xact_lock('partition_change'::regclass::oid::int, gate) THEN
+    IF pg_try_advisory_xact_lock('partition_change'::regclass::oid::int, node & 15) THEN
         changed := '{}';
         SELECT last_value INTO counted FROM partition_change;
         IF counted = known THEN

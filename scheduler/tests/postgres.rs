@@ -247,13 +247,14 @@ async fn a_change_of_a_job_waits_for_a_plan_that_is_under_way_and_sees_what_it_a
         FROM open_run r"
     );
     blocker.batch_execute(&hold).await.expect("holds the key");
+    let own = "SELECT pg_backend_pid()";
+    let blocking: i32 = blocker.query_one(own, &[]).await.expect("its number").get(0);
     let planning = tokio::spawn(async move { one.plan(&made, at(2)).await.map(|it| (one, it)) });
-    let waits = async |pid: i32| {
-        let sql = "SELECT wait_event FROM pg_stat_activity
-            WHERE wait_event_type = 'Lock' AND (pid = $1 OR $1 = 0 AND wait_event = 'advisory')";
+    let waits_for = async |pid: i32| {
+        let sql = "SELECT FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))";
         until(async || watch.query_opt(sql, &[&pid]).await.expect("activity")).await;
     };
-    waits(pen).await;
+    waits_for(blocking).await;
     let sql = "SELECT count(*) FROM pg_locks WHERE pid = $1 AND locktype = 'advisory'
         AND classid = 'job'::regclass::oid";
     let locks: i64 = watch.query_one(sql, &[&pen]).await.expect("a count").get(0);
@@ -268,7 +269,7 @@ async fn a_change_of_a_job_waits_for_a_plan_that_is_under_way_and_sees_what_it_a
         let changed = two.change_job(id, &stop, Box::new(|_| Vec::new()), at(20)).await;
         changed.map(|_| two)
     });
-    waits(0).await;
+    waits_for(pen).await;
     blocker.batch_execute("ROLLBACK").await.expect("lets go");
     let (one, planned) = planning.await.expect("ends").expect("a plan");
     assert_eq!(planned.inserted.len(), 1);

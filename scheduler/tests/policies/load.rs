@@ -178,7 +178,8 @@ async fn gathering(jobs: u32, slots: u32) -> Duration {
 async fn where_very_many_runs_come_due_the_next_round_waits_for_more_but_not_while_slots_are_awaited()
  {
     let waits = gathering(400, 1_000).await;
-    assert!(!waits.is_zero() && waits < Duration::from_millis(13), "{waits:?}");
+    let bounds = Duration::from_millis(10)..=Duration::from_micros(12_500);
+    assert!(bounds.contains(&waits), "200 come in 10 ms: {waits:?}");
     assert_eq!(gathering(100, 1_000).await, Duration::ZERO, "too few to wait for");
     assert_eq!(gathering(800, 400).await, Duration::ZERO, "each waits for a slot already");
 }

@@ -23,7 +23,6 @@ mod events;
 mod executors;
 mod filter;
 mod follow;
-mod gate;
 mod identity;
 mod jobs;
 mod lists;
@@ -45,6 +44,7 @@ mod rows;
 mod runs;
 mod schedules;
 mod scribe;
+mod seen;
 mod session;
 mod setup;
 mod shards;
@@ -70,11 +70,11 @@ use crate::model::{
     run::{OpenRun, RunRecord},
 };
 use changes::{Asked, Changes};
-use gate::Gate;
 use notify::Hints;
 use pen::Pen;
 use pools::Pools;
 use scribe::Scribe;
+use seen::Seen;
 
 /// Connections of the pool unless the configuration says otherwise.
 pub const POOL_SIZE_DEFAULT: usize = 8;
@@ -106,7 +106,7 @@ pub struct PostgresStore {
     pen: Arc<Pen>,
     /// Number of the lock that shows that this process lives.
     node_lock: i32,
-    gate: Gate,
+    seen: Seen,
     hints: Arc<Hints>,
     changes: Changes,
     scribe: Scribe,
@@ -156,7 +156,7 @@ impl PostgresStore {
             pools,
             pen,
             node_lock,
-            gate: Gate::of(node_lock),
+            seen: Seen::default(),
             hints,
             changes,
             scribe,

@@ -110,7 +110,7 @@ pub(super) async fn take_partitions(
             served_until = coalesce(p.served_until, $4)
         FROM locked WHERE p.id = locked.id RETURNING {PARTITION}"
     );
-    store.gate.forget();
+    store.seen.forget();
     let taken = store.pen.take(want, &sql, &[&node, &now]).await?;
     sorted(taken.iter().map(|row| rows::partition(row, now)).collect())
 }

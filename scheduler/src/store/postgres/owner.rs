@@ -169,13 +169,13 @@ pub(super) async fn plan(
     let skips = Skips::of(&plan.skips, &runs.ids);
     let stripes: Vec<i32> = rows.iter().map(|row| i32::from(row.run.job.stripe())).collect();
     let only_adds = plan.skips.is_empty() && !plan.runs.is_empty();
-    let known = store.gate.known(&advances);
+    let known = store.seen.known(&advances);
     let mut params: Vec<&(dyn ToSql + Sync)> =
         vec![&advances.ids, &advances.epochs, &advances.versions, &now];
     params.extend(runs.params());
     params.extend(to.params());
     let sql = if only_adds {
-        params.extend([&stripes as &(dyn ToSql + Sync), &store.gate.number, &known]);
+        params.extend([&stripes as &(dyn ToSql + Sync), &store.node_lock, &known]);
         if !plan.uses.is_empty() {
             params.extend(counted.params());
         }
@@ -199,8 +199,10 @@ pub(super) async fn plan(
     advanced.sort_unstable();
     let changed = row.get::<Vec<i64>>()?.into_iter().map(JobId).collect();
     let inserted: Vec<RunId> = row.get::<Vec<Uuid>>()?.into_iter().map(RunId::from_uuid).collect();
-    if let Some(count) = row.get()? {
-        store.gate.saw(&advances, count);
+    if let Some(count) = row.get()?
+        && known != Some(count)
+    {
+        store.seen.saw(&advances, count);
     }
     if !inserted.is_empty() || !plan.skips.is_empty() {
         store.hints.tell(Topic::RunEvents);
