@@ -12,7 +12,7 @@ use super::{
     PostgresStore,
     ends::{Ends, Tellers, outcome_text},
     owner::Refs,
-    rows::{Reader, attempt_ref, execute, micros, query, sparse},
+    rows::{Reader, attempt_ref, execute, micros, query, query_one, sparse},
 };
 use crate::{
     model::ids::{AttemptRef, JobId, PartitionId, RunId},
@@ -58,7 +58,8 @@ pub(super) async fn ack_runs(store: &PostgresStore, acks: &[Ack]) -> Result<Vec<
 /// The row is deleted where it is open and inserted where it has ended, in one statement: no
 /// moment shows it in both or in neither. Where nobody tells of progress, none is looked for. Who
 /// waits for an end, by the run's own word or by a wish for its state, gets an event; most ends
-/// have none, and the wishes are read once for all rows.
+/// have none, and the wishes are read once for all rows. What has ended is told in one row of two
+/// lists: each row of an answer is made, sent and read apart.
 ///
 /// Lists that are unnested one by one, side by side, are read as they are; together, as a table, each is
 /// copied first, which for so many columns took a microsecond of a run.
@@ -115,7 +116,8 @@ const END: &str = "WITH want AS (
                 WHEN 'FAILED' THEN 5 WHEN 'TIMED_OUT' THEN 5 WHEN 'LOST' THEN 5 ELSE 1 END <> 0
         RETURNING seq
     )
-    SELECT place, job_id, EXISTS (SELECT FROM followed) FROM gone";
+    SELECT coalesce(array_agg(place), '{}'), coalesce(array_agg(job_id), '{}'),
+        EXISTS (SELECT FROM followed) FROM gone";
 
 /// Where [`END`] stops inserting, and how it goes on when that met a row: the usual way without
 /// ON CONFLICT saves a log record per row.
@@ -127,17 +129,30 @@ pub(super) fn end_unless_there() -> String {
     END.replace(END_INSERTED, END_UNLESS_THERE)
 }
 
-/// Ends runs by [`END`]; gives its rows.
+/// What [`END`] did.
+pub(super) struct Ended {
+    /// Where in the batch each ended run stood, and in the same order its job.
+    runs: Vec<(usize, JobId)>,
+    /// Whether somebody waits for one of the ends.
+    followed: bool,
+}
+
+/// Ends runs by [`END`].
 pub(super) async fn write_ends(
     client: &impl GenericClient,
     sql: &str,
     ends: &[EndRun],
     now: DateTime<Utc>,
-) -> Result<Vec<Row>> {
+) -> Result<Ended> {
     let columns = RunEnds::of(ends)?;
     let mut params: Vec<&(dyn ToSql + Sync)> = vec![&now];
     params.extend(columns.params());
-    query(client, sql, &params).await
+    let row = query_one(client, sql, &params).await?;
+    let mut row = Reader::new(&row);
+    let places = row.get::<Vec<i32>>()?.into_iter();
+    let places = places.map(|place| usize::try_from(place).unwrap_or(usize::MAX));
+    let jobs = row.get::<Vec<i64>>()?.into_iter().map(JobId);
+    Ok(Ended { runs: places.zip(jobs).collect(), followed: row.get()? })
 }
 
 pub(super) async fn end_runs(
@@ -146,27 +161,25 @@ pub(super) async fn end_runs(
     now: DateTime<Utc>,
 ) -> Result<Vec<EndAnswer>> {
     let client = store.hot().await?;
-    let mut followed = false;
-    let gone = match write_ends(&client, END, ends, now).await {
+    let ended = match write_ends(&client, END, ends, now).await {
         // A row in both tables should not be; but it must not keep the whole batch from ending.
         Err(StoreError::AlreadyExists(row)) => {
             tracing::error!(%row, "a run that goes on has ended before; its first end stays");
             write_ends(&client, &end_unless_there(), ends, now).await?
         }
-        gone => gone?,
+        ended => ended?,
     };
-    told(store, &gone);
-    let mut answers = vec![EndAnswer::Stale; ends.len()];
-    for row in &gone {
-        let mut row = Reader::new(row);
-        let place = usize::try_from(row.small()?).unwrap_or(usize::MAX);
-        if let Some(answer) = answers.get_mut(place) {
-            *answer = EndAnswer::Ended(JobId(row.get()?));
-            followed |= row.get::<bool>()?;
-        }
+    if !ended.runs.is_empty() {
+        store.hints.tell(Topic::RunEvents);
     }
-    if followed {
+    if ended.followed {
         store.hints.tell(Topic::Ends);
+    }
+    let mut answers = vec![EndAnswer::Stale; ends.len()];
+    for (place, job) in ended.runs {
+        if let Some(answer) = answers.get_mut(place) {
+            *answer = EndAnswer::Ended(job);
+        }
     }
     let left: Vec<(usize, &EndRun)> = std::iter::zip(&answers, ends)
         .enumerate()
