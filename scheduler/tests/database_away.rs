@@ -1,9 +1,11 @@
-//! A database that is restarted under a running scheduler, or takes no writes for a while.
+//! A database that is restarted under a running scheduler, takes no writes for a while, or falls silent.
 
 #![allow(clippy::disallowed_methods, reason = "tests of real processes run in real time")]
 
 #[path = "support/node.rs"]
 mod node;
+#[path = "support/relay.rs"]
+mod relay;
 #[path = "support/postgres.rs"]
 mod server;
 
@@ -17,12 +19,22 @@ use std::{
     time::{Duration, Instant},
 };
 
+use chrono::DateTime;
 use clawjob_proto::v1::{
     CreateJobRequest, GetClusterRequest, Job, ListRunsRequest, Run, RunState, Schedule,
     cluster_service_client::ClusterServiceClient, job_service_client::JobServiceClient,
     run_service_client::RunServiceClient, schedule::Trigger,
 };
+use clawjob_scheduler::{
+    model::ids::{PartitionId, RunId},
+    store::{
+        ClusterStore as _, Result as Stored, Store as _, StoreError, Topic,
+        postgres::{PostgresConfig, PostgresStore},
+    },
+};
+use futures::future::join_all;
 use node::Node;
+use relay::Relay;
 use tonic_types::StatusExt as _;
 
 /// No step takes this long unless it hangs.
@@ -198,4 +210,63 @@ async fn x5_r59_a_restart_of_the_database_is_waited_out_quietly_and_jobs_go_on()
     for second in first..=last {
         assert!(runs.iter().any(|run| covers(run).contains(&second)), "second {second} is lost");
     }
+}
+
+/// Asks on connections of every pool at the same time, on several of each, in a statement and in a
+/// transaction.
+async fn ask_on_all(store: &PostgresStore) -> Vec<Stored<()>> {
+    let now = DateTime::UNIX_EPOCH;
+    let ask = |round: usize| async move {
+        let name = format!("app-{round}-{}", uuid::Uuid::new_v4().simple());
+        let asked = tokio::join!(
+            async { store.database_time().await.map(drop) },
+            async { store.ensure_app(&name[..20], now).await.map(drop) },
+            async { store.list_nodes(now).await.map(drop) },
+            async { store.end_events(1, &[]).await.map(drop) },
+            async { store.take_handed("n").await.map(drop) },
+        );
+        [asked.0, asked.1, asked.2, asked.3, asked.4]
+    };
+    join_all((0..3).map(ask)).await.concat()
+}
+
+/// Waits until the store hears what another tells, again and again: it may not listen yet.
+async fn until_heard(store: &PostgresStore, other: &PostgresStore) {
+    let mut hints = store.hints();
+    let run = RunId::by_hand(DateTime::UNIX_EPOCH, 1);
+    let heard = async {
+        loop {
+            other.tell_owners(&[(run, Some(PartitionId(1)))]).await.expect("told");
+            let hint = tokio::time::timeout(Duration::from_millis(200), hints.recv()).await;
+            if let Ok(Ok(Topic::Inbox(PartitionId(1)))) = hint {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(STEP, heard).await.expect("it hears again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_database_that_fell_silent_ends_and_its_connections_are_not_used_again() {
+    let database = server::Server::start(false);
+    let relay = Relay::to_host(&format!("127.0.0.1:{}", database.port.expect("its own"))).await;
+    let url = database.tcp_url(relay.port());
+    let store = PostgresStore::connect(PostgresConfig::new(url)).await.expect("connects");
+    let direct = PostgresConfig::new(&database.url);
+    let other = PostgresStore::connect(direct).await.expect("connects");
+    until_heard(&store, &other).await;
+    let ask = async || {
+        let asked = tokio::time::timeout(STEP, ask_on_all(&store)).await;
+        asked.expect("nothing waits for ever")
+    };
+    assert!(ask().await.iter().all(Result::is_ok), "connections of all pools are open");
+    relay.cut();
+    for answer in ask().await {
+        assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+    }
+    relay.heal();
+    // Those that nobody asked on while the way was cut are found out before they are used.
+    let answers = ask().await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    until_heard(&store, &other).await;
 }

@@ -8,10 +8,10 @@ use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 
 use super::{
-    PostgresStore, error,
+    PostgresStore,
     filter::{self, Fields, Values},
     requests::{answered, begin, commit, remember},
-    rows::{Reader, big, execute, parse_json, query, query_opt, to_json, uuids},
+    rows::{Reader, big, execute, parse_json, query, query_once, query_opt, to_json, uuids},
 };
 use crate::{
     model::{
@@ -360,7 +360,7 @@ pub(super) async fn list(store: &PostgresStore, wanted: &AlarmQuery) -> Result<V
         tests.join(" AND "),
         wanted.limit
     );
-    let found = store.client().await?.query(&sql, &values.params()).await.map_err(error::db)?;
+    let found = query_once(&store.client().await?, &sql, &values.params()).await?;
     found.iter().map(alarm).collect()
 }
 

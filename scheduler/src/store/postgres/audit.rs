@@ -8,9 +8,9 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::{
-    PostgresStore, error,
+    PostgresStore,
     filter::{self, Fields, Values},
-    rows::{Reader, execute},
+    rows::{Reader, execute, query_once},
     scribe::{Entry, uuid},
 };
 use crate::{
@@ -82,7 +82,7 @@ impl AuditStore for PostgresStore {
             tests.join(" AND "),
             query.limit
         );
-        let found = self.client().await?.query(&sql, &values.params()).await.map_err(error::db)?;
+        let found = query_once(&self.client().await?, &sql, &values.params()).await?;
         found.iter().map(event).collect()
     }
 

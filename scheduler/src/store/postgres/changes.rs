@@ -184,20 +184,22 @@ async fn lock_and_read(
         format!("SELECT {JOB} FROM job j JOIN app a ON a.id = j.app_id WHERE j.id = ANY($1)")
     });
     let sql = "SELECT id FROM partition WHERE id = ANY($1) ORDER BY id FOR UPDATE";
-    // Prepared before any is sent: what is sent first comes first.
-    let lock = tx.prepare_cached(sql).await.map_err(error::db)?;
-    let raise = tx.prepare_cached(&RAISE).await.map_err(error::db)?;
-    let read = tx.prepare_cached(&BY_IDS).await.map_err(error::db)?;
     let locks = Locks::of(ids);
     let raise_params = locks.params();
     let raw: Vec<i64> = ids.iter().map(|id| id.0).collect();
-    let (_, raised, read) = try_join3(
-        tx.query(&lock, &raise_params[..1]),
-        tx.query(&raise, &raise_params),
-        tx.query(&read, &[&raw]),
-    )
-    .await
-    .map_err(error::db)?;
+    let (_, raised, read) = rows::answer(async {
+        // Prepared before any is sent: what is sent first comes first.
+        let lock = tx.prepare_cached(sql).await?;
+        let raise = tx.prepare_cached(&RAISE).await?;
+        let read = tx.prepare_cached(&BY_IDS).await?;
+        try_join3(
+            tx.query(&lock, &raise_params[..1]),
+            tx.query(&raise, &raise_params),
+            tx.query(&read, &[&raw]),
+        )
+        .await
+    })
+    .await?;
     let mut partitions = BTreeMap::new();
     for row in &raised {
         let partition = rows::partition(row, now)?;

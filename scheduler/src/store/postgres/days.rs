@@ -3,7 +3,10 @@
 use chrono::{DateTime, Days, NaiveDate, Utc};
 use tokio_postgres::{Client, error::SqlState};
 
-use super::error;
+use super::{
+    error,
+    rows::{answer, in_time},
+};
 use crate::{
     model::ids::RunId,
     store::{Result, StoreError},
@@ -59,7 +62,7 @@ async fn list(client: &Client) -> Result<Vec<NaiveDate>> {
 async fn with_pages(client: &Client, pages: i32) -> Result<Vec<NaiveDate>> {
     let sql = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'ended_run'::regclass AND c.relpages >= $1";
-    let rows = client.query(sql, &[&pages]).await.map_err(error::db)?;
+    let rows = answer(client.query(sql, &[&pages])).await?;
     let days = rows.iter().filter_map(|row| {
         let name: &str = row.try_get(0).ok()?;
         NaiveDate::parse_from_str(name.strip_prefix(PREFIX)?, "%Y%m%d").ok()
@@ -96,8 +99,8 @@ async fn make(client: &Client, day: NaiveDate) -> Result<()> {
 
 /// Runs a transaction given as text; another node may have done the same before.
 async fn run(client: &Client, sql: &str) -> Result<()> {
-    let Err(fault) = client.batch_execute(sql).await else { return Ok(()) };
-    client.batch_execute("ROLLBACK").await.map_err(error::db)?;
+    let Err(fault) = in_time(client.batch_execute(sql)).await? else { return Ok(()) };
+    answer(client.batch_execute("ROLLBACK")).await?;
     let done = [
         SqlState::DUPLICATE_TABLE,
         SqlState::DUPLICATE_OBJECT,

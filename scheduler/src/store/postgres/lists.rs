@@ -9,9 +9,8 @@ use tokio_postgres::Row;
 use super::{
     PostgresStore, calendars, days,
     ends::parse_outcome,
-    error,
     filter::{self, ENDED_RUN_FIELDS, Fields, JOB_FIELDS, OPEN_RUN_FIELDS, OPEN_STATE, Values},
-    rows::{self, JOB, OPEN_RUN, Reader, query, uuids},
+    rows::{self, JOB, OPEN_RUN, Reader, query, query_once, uuids},
 };
 use crate::{
     model::{
@@ -68,7 +67,7 @@ pub(super) async fn list_jobs(store: &PostgresStore, query: &JobQuery) -> Result
         query.limit
     );
     let client = store.client().await?;
-    let found = client.query(&sql, &values.params()).await.map_err(error::db)?;
+    let found = query_once(&client, &sql, &values.params()).await?;
     let mut jobs = found.iter().map(rows::job).collect::<Result<Vec<_>>>()?;
     calendars::attach(&client, &mut jobs).await?;
     Ok(jobs)
@@ -257,7 +256,7 @@ async fn last_seen(store: &PostgresStore, query: &RunQuery) -> Result<Option<Run
         OFFSET {} LIMIT 1",
         SCAN_ROWS_MAX - 1
     );
-    let found = store.client().await?.query(&sql, &values.params()).await.map_err(error::db)?;
+    let found = query_once(&store.client().await?, &sql, &values.params()).await?;
     found.first().map(|row| Reader::new(row).run()).transpose()
 }
 
@@ -298,7 +297,7 @@ async fn open_page(
         "SELECT {OPEN_RUN}, {OPEN_REST} FROM {OPEN_FROM} WHERE {tests} ORDER BY r.id {order}
         LIMIT {limit}"
     );
-    let found = client.query(&sql, &values.params()).await.map_err(error::db)?;
+    let found = query_once(client, &sql, &values.params()).await?;
     found.iter().map(|row| record(row, query.full)).collect()
 }
 
@@ -384,7 +383,7 @@ async fn search(
             ORDER BY p.id {order} LIMIT {limit}"
         );
     }
-    let found = client.query(&sql, &values.params()).await.map_err(error::db)?;
+    let found = query_once(client, &sql, &values.params()).await?;
     found.iter().map(|row| Reader::new(row).run()).collect()
 }
 

@@ -39,6 +39,9 @@ const NOTIFY_TOPICS_MAX: usize = 512;
 const ALONE_LOOKS: u32 = 10;
 /// Longest time for a notification to be taken.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often the connection that hears is asked whether it is still one: nothing comes on it for hours
+/// where nothing is told, and on one that is lost.
+const LISTENER_ASKED: Duration = Duration::from_secs(10);
 /// Wait before a lost connection is opened anew.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -188,13 +191,21 @@ async fn hear(
         }
         Err(StoreError::Unavailable("the connection ended".to_owned()))
     };
-    // Set-up only moves while the wire is polled; afterwards the client must outlive the hearing.
+    // What the client asks only moves while the wire is polled.
     tokio::pin!(hearing);
     tokio::select! {
         ended = &mut hearing => return ended,
         ready = setup => ready?,
     }
-    hearing.await
+    loop {
+        if let Ok(ended) = tokio::time::timeout(LISTENER_ASKED, &mut hearing).await {
+            return ended;
+        }
+        tokio::select! {
+            ended = &mut hearing => return ended,
+            answered = session::alive(&client) => answered?,
+        }
+    }
 }
 
 /// `{node} {topic} {topic} …`, in as many texts as the bound asks for.

@@ -3,20 +3,17 @@
 use chrono::{DateTime, Utc};
 use deadpool_postgres::{GenericClient, Object, Transaction};
 
-use super::{
-    error,
-    rows::{Reader, execute, query_opt},
-};
+use super::rows::{Reader, answer, execute, query_opt};
 use crate::store::{Result, StoreError, ops::RequestKey};
 
 /// Begins a transaction.
 pub(super) async fn begin(client: &mut Object) -> Result<Transaction<'_>> {
-    client.transaction().await.map_err(error::db)
+    answer(client.transaction()).await
 }
 
 /// Ends a transaction well.
 pub(super) async fn commit(tx: Transaction<'_>) -> Result<()> {
-    tx.commit().await.map_err(error::db)
+    answer(tx.commit()).await
 }
 
 /// What was answered to the request before, if it was made before. Otherwise its key is taken: the

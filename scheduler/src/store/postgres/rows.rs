@@ -1,6 +1,6 @@
 //! Rows as values of the model, and statements from prepared text.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use chrono::{DateTime, Utc};
 use deadpool_postgres::GenericClient;
@@ -35,14 +35,43 @@ pub(super) const JOB: &str = "j.id, j.app_id, a.name, j.name, j.partition, j.sta
 /// Columns of `partition p` that [`partition`] reads, in its order.
 pub(super) const PARTITION: &str = "p.id, p.epoch, p.planned_until, p.served_until, p.jobs_version";
 
+/// Longest wait for the answer to a statement. The server ends one after 10 s by itself and says so; what
+/// stays silent for longer is a way that swallows what is sent, which no timeout of TCP may notice.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(12);
+
+/// Waits for the server, not for ever.
+pub(super) async fn in_time<T>(asked: impl Future<Output = T>) -> Result<T> {
+    let late = |_| StoreError::Unavailable(format!("no answer within {ANSWER_TIMEOUT:?}"));
+    tokio::time::timeout(ANSWER_TIMEOUT, asked).await.map_err(late)
+}
+
+/// What the server answers, in time.
+pub(super) async fn answer<T>(
+    asked: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
+) -> Result<T> {
+    in_time(asked).await?.map_err(error::db)
+}
+
 /// Runs a statement whose text is one of a fixed set, prepared once per connection.
 pub(super) async fn query(
     client: &impl GenericClient,
     sql: &str,
     params: Params<'_>,
 ) -> Result<Vec<Row>> {
-    let statement = client.prepare_cached(sql).await.map_err(error::db)?;
-    client.query(&statement, params).await.map_err(error::db)
+    answer(async {
+        let statement = client.prepare_cached(sql).await?;
+        client.query(&statement, params).await
+    })
+    .await
+}
+
+/// Runs a statement whose text differs each time.
+pub(super) async fn query_once(
+    client: &impl GenericClient,
+    sql: &str,
+    params: Params<'_>,
+) -> Result<Vec<Row>> {
+    answer(client.query(sql, params)).await
 }
 
 /// Like [`query`], reading each row as it comes: very many never lie beside what is made of them.
@@ -52,10 +81,16 @@ pub(super) async fn read_all<T>(
     params: Params<'_>,
     read: impl Fn(&Row) -> Result<T>,
 ) -> Result<Vec<T>> {
-    let statement = client.prepare_cached(sql).await.map_err(error::db)?;
-    let found = client.query_raw(&statement, params.iter().copied()).await.map_err(error::db)?;
-    let found = found.map_err(error::db);
-    found.and_then(|row| std::future::ready(read(&row))).try_collect().await
+    let found = answer(async {
+        let statement = client.prepare_cached(sql).await?;
+        client.query_raw(&statement, params.iter().copied()).await
+    });
+    let mut found = pin!(found.await?);
+    let mut all = Vec::new();
+    while let Some(row) = answer(found.try_next()).await? {
+        all.push(read(&row)?);
+    }
+    Ok(all)
 }
 
 /// Like [`query`], for at most one row.
@@ -83,8 +118,11 @@ pub(super) async fn execute(
     sql: &str,
     params: Params<'_>,
 ) -> Result<u64> {
-    let statement = client.prepare_cached(sql).await.map_err(error::db)?;
-    client.execute(&statement, params).await.map_err(error::db)
+    answer(async {
+        let statement = client.prepare_cached(sql).await?;
+        client.execute(&statement, params).await
+    })
+    .await
 }
 
 /// Reads a row's columns from left to right.

@@ -16,6 +16,11 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const HOST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest wait for a free connection of a pool.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection of a pool that was not taken for this long is asked whether it is still one: what is
+/// between may have forgotten it, and tells nobody.
+const UNASKED_MAX: Duration = Duration::from_secs(2);
+/// Longest wait for the answer to that.
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Sent bytes that stay unacknowledged this long end the connection, on either side.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(4);
 /// Silence before the first TCP keepalive, and between two.
@@ -136,6 +141,13 @@ pub(super) async fn prepare(client: &tokio_postgres::Client, role: Role) -> Resu
     Ok(())
 }
 
+/// Whether the server answers on a connection.
+pub(super) async fn alive(client: &tokio_postgres::Client) -> Result<()> {
+    let late = |_| StoreError::Unavailable(format!("no answer within {ALIVE_TIMEOUT:?}"));
+    let asked = tokio::time::timeout(ALIVE_TIMEOUT, client.check_connection());
+    asked.await.map_err(late)?.map_err(error::db)
+}
+
 /// A pool of connections to `target`. Behind a proxy nothing is set on them: a setting would stay
 /// on whichever server connection it met.
 pub(super) fn pool(target: Target, role: Role, size: usize, proxied: bool) -> Result<Pool> {
@@ -146,7 +158,16 @@ pub(super) fn pool(target: Target, role: Role, size: usize, proxied: bool) -> Re
         .max_size(size.max(1))
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(ACQUIRE_TIMEOUT))
-        .create_timeout(Some(limit));
+        .create_timeout(Some(limit))
+        .pre_recycle(Hook::async_fn(|client: &mut ClientWrapper, metrics| {
+            let is_fresh = metrics.last_used() < UNASKED_MAX;
+            Box::pin(async move {
+                if is_fresh {
+                    return Ok(());
+                }
+                alive(client).await.map_err(|fault| HookError::message(fault.to_string()))
+            })
+        }));
     if !proxied {
         builder = builder.post_create(Hook::async_fn(move |client, _| {
             Box::pin(async move {
