@@ -1,6 +1,10 @@
 //! Acks of runs, written lazily: most runs end before theirs is due, and save a write.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque, hash_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
 
 use chrono::{DateTime, Utc};
 
@@ -14,13 +18,18 @@ use crate::{
 
 /// How long an ack waits for the result that would make it needless.
 const ACK_WAIT: Duration = Duration::from_millis(50);
+/// When one is written, so are those that have waited this long: not each moment has a statement of its
+/// own, and the results of the newest, which may be under way, still save the write.
+const ACK_WAIT_MIN: Duration = Duration::from_millis(25);
+/// More never wait: all are written.
+const ACKS_WAITING_MAX: usize = 16 * RESULT_BATCH_MAX;
 
 /// Acks that are not written yet.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
     waiting: HashMap<AttemptRef, (Arc<Origin>, DateTime<Utc>)>,
-    /// Monotonic time at which the oldest is due.
-    due: Option<Duration>,
+    /// In the order in which they came, with the monotonic time of that; some were taken since.
+    order: VecDeque<(Duration, AttemptRef)>,
 }
 
 impl Acks {
@@ -31,32 +40,43 @@ impl Acks {
         at: DateTime<Utc>,
         elapsed: Duration,
     ) {
-        self.waiting.entry(attempt).or_insert_with(|| (origin.clone(), at));
-        self.due.get_or_insert(elapsed + ACK_WAIT);
+        if let Entry::Vacant(place) = self.waiting.entry(attempt) {
+            place.insert((origin.clone(), at));
+            self.order.push_back((elapsed, attempt));
+        }
     }
 
     /// The attempt ended or is being judged: its ack goes with that. What one executor says does
     /// not take another's ack.
     pub(super) fn take(&mut self, origin: &Origin, attempt: AttemptRef) -> Option<DateTime<Utc>> {
         let own = self.waiting.get(&attempt).is_some_and(|(from, _)| from.row == origin.row);
-        if own { self.waiting.remove(&attempt).map(|(_, at)| at) } else { None }
+        let taken = if own { self.waiting.remove(&attempt) } else { None };
+        while self.order.front().is_some_and(|(_, first)| !self.waiting.contains_key(first)) {
+            self.order.pop_front();
+        }
+        taken.map(|(_, at)| at)
     }
 
-    /// When some must be written; None when none waits.
+    /// Monotonic time at which some must be written; None when none waits.
     pub(super) fn wait(&self) -> Option<Duration> {
-        self.due
+        self.order.front().map(|(came, _)| *came + ACK_WAIT)
     }
 
     fn due(&mut self, all: bool, elapsed: Duration) -> Vec<Ack> {
-        let now = all || self.due.is_some_and(|due| elapsed >= due);
-        if !now && self.waiting.len() < RESULT_BATCH_MAX {
+        let all = all || self.waiting.len() > ACKS_WAITING_MAX;
+        if !all && self.wait().is_none_or(|due| elapsed < due) {
             return Vec::new();
         }
-        self.due = None;
-        let waiting = self.waiting.drain();
-        waiting
-            .map(|(attempt, (origin, at))| Ack { attempt, by: origin.executor_ref(), at })
-            .collect()
+        let mut due = Vec::new();
+        while let Some((came, attempt)) = self.order.front().copied()
+            && (all || came + ACK_WAIT_MIN <= elapsed)
+        {
+            self.order.pop_front();
+            if let Some((origin, at)) = self.waiting.remove(&attempt) {
+                due.push(Ack { attempt, by: origin.executor_ref(), at });
+            }
+        }
+        due
     }
 }
 

@@ -225,6 +225,28 @@ async fn an_acked_run_is_shown_running_after_a_while() {
 }
 
 #[tokio::test]
+async fn an_ack_that_just_came_is_not_written_with_one_that_is_due() {
+    let mut bench = Bench::new(RetryPolicy::default()).await;
+    let mut executor = bench.executor("e1").await;
+    let mut acked = Vec::new();
+    // The third comes when the first is due: the second has waited for half of that time.
+    for (n, later) in [(1, 25), (2, 25), (3, 0)] {
+        acked.push(bench.start(n, &mut executor).await);
+        bench.results.step(&mut bench.events).await;
+        bench.clock.advance(Duration::from_millis(later));
+    }
+    bench.results.step(&mut bench.events).await;
+    let mut states = Vec::new();
+    for attempt in &acked {
+        states.push(bench.state(attempt.run).await);
+    }
+    assert_eq!(states, [RunState::Running, RunState::Running, RunState::Dispatched]);
+    executor.finish(acked[2], outcome(Outcome::Succeeded));
+    bench.settle().await;
+    assert_eq!(bench.state(acked[2].run).await, RunState::Succeeded);
+}
+
+#[tokio::test]
 async fn s10_a_result_is_acknowledged_only_after_it_is_written() {
     let mut bench = Bench::new(RetryPolicy::default()).await;
     let mut executor = bench.executor("a").await;
