@@ -421,16 +421,15 @@ async fn a_log_is_paged_and_tailed_to_its_end() {
 
     let tail = pb::TailRunLogsRequest { name: run.name.clone(), ..Default::default() };
     let mut tail = world.runs.tail_run_logs(admin(tail)).await.expect("tails").into_inner();
-    let first = soon(tail.next()).await.expect("goes on").expect("no error");
+    let first = said(&world, &mut tail).await.expect("goes on").expect("no error");
     assert_eq!((first.records.len(), first.through_seq, first.complete), (5, 5, false));
     world.store.append_logs(&[append(6..=7)], world.now()).await.expect("appends");
-    let second = soon(tail.next()).await.expect("goes on").expect("no error");
+    let second = said(&world, &mut tail).await.expect("goes on").expect("no error");
     assert_eq!(second.records.iter().map(|r| r.seq).collect::<Vec<_>>(), [6, 7]);
     world.succeed(attempt).await;
-    world.clock.advance(Duration::from_secs(2));
-    let last = soon(tail.next()).await.expect("goes on").expect("no error");
+    let last = said(&world, &mut tail).await.expect("goes on").expect("no error");
     assert!(last.complete);
-    assert!(soon(tail.next()).await.is_none());
+    assert!(said(&world, &mut tail).await.is_none());
 
     let (mut seen, mut token) = (Vec::new(), String::new());
     loop {
